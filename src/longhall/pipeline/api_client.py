@@ -1,7 +1,7 @@
 """The HTTP API of a node for jobs: one connection, JSON both ways, and every failure one `PipelineError`.
 
-Queues have states that no topic shows (who has what, what waits for a retry), so tables of them are asked for here. It
-knows paths and pages and nothing of what is in them. It can be pickled: the connection is made where it is used.
+Queues have states that no topic shows (leases, messages that wait for a retry), so their tables are read here. The
+module knows paths and pages, not their content. The client can be pickled: it connects where it is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ADVICE: Final = {
 
 @final
 class ApiClient:
-    """See the module. Without an access key, that of the environment is shown, if there is one."""
+    """A client of one node. Without an access key it uses that of the environment, if there is one."""
 
     def __init__(self, address: str = DEFAULT_HTTP, access_key: str = "", secret: str = "") -> None:
         self.address = address.removeprefix("http://").rstrip("/")
@@ -44,7 +44,7 @@ class ApiClient:
         self.__init__(**state)
 
     def ask(self, method: str, path: str, value: object = None, query: Mapping[str, object] | None = None) -> Any:
-        """One question. Raises PipelineError."""
+        """Send one request and return the decoded JSON. Raises PipelineError."""
         target = PREFIX + path + (f"?{urlencode(query)}" if query else "")
         body = None if value is None else json.dumps(value).encode()
         headers = {} if body is None else {"Content-Type": "application/json"}
@@ -61,7 +61,7 @@ class ApiClient:
         return answer
 
     def pages(self, path: str, field: str, query: Mapping[str, object]) -> Iterator[list[dict[str, Any]]]:
-        """All that is listed below a path, page by page."""
+        """Every page of a listing."""
         after = ""
         while True:
             answer = self.ask("GET", path, query={**query, **({"after": after} if after else {})})
@@ -76,7 +76,7 @@ class ApiClient:
             self._connection = None
 
     def _exchange(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
-        """A connection that was kept may have been closed meanwhile; a question that changes nothing is put again."""
+        """Send a request. A kept connection may be closed by the node meanwhile, so a GET is tried a second time."""
         for again in (method == "GET" and self._connection is not None, False):
             try:
                 if self._connection is None:
@@ -97,7 +97,7 @@ class ApiClient:
 
 
 def queue_path(name: str, *below: str) -> str:
-    """The path of a queue, or of something below it."""
+    """The path of a queue, or of a resource below it."""
     return "/".join(["queues", *(quote(part, safe="") for part in (name, *below))])
 
 

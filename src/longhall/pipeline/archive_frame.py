@@ -1,4 +1,4 @@
-"""An archived topic as a frame with the columns of the data source: what its latest manifest names, nothing else."""
+"""An archived topic as a DataFrame with the columns of the data source: the files that its latest manifest names."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NAMES: Final = ("topic", "partition", *COLUMNS)
 
 
 class Archived(NamedTuple):
-    """Its records, and whether the first of them were gone before they were archived."""
+    """The records of a topic, and whether the first of them were deleted before they were archived."""
 
     records: DataFrame
     is_cut: bool
 
 
 class Portion(NamedTuple):
-    """One file, for a task."""
+    """One file, read by one task."""
 
     url: str
     topic: str
@@ -39,7 +39,7 @@ class Portion(NamedTuple):
 
 
 def read_archive(spark: SparkSession, url: str, topic: str, from_ms: int = 0) -> Archived:
-    """Everything of a topic in an archive; files that end before a time are not opened. Raises PipelineError."""
+    """All records of a topic in an archive; files that end before `from_ms` are not opened. Raises PipelineError."""
     storage = Storage(url)
     manifest = ManifestLog(storage, topic).latest()
     if manifest is None:
@@ -60,7 +60,7 @@ def read_archive(spark: SparkSession, url: str, topic: str, from_ms: int = 0) ->
 
 
 def _read(batches: Iterator[Any]) -> Iterator[Any]:
-    """What a task is given are portions, one a row; what it gives are their messages."""
+    """The messages of portions, which come one a row."""
     schema = pa.schema([pa.field(name, TYPES[name]) for name in _NAMES])
     for batch in batches:
         for pickled in batch.column(0).to_pylist():

@@ -1,6 +1,6 @@
-"""Columns into Arrow: the shape of the table that Spark sees, and record batches of that shape.
+"""Decoded columns as Arrow: the schema that Spark sees, and record batches of that schema.
 
-The columns are those of Spark's Kafka source. A user who gives a schema with fewer of them pays for those alone.
+The columns are those of Spark's Kafka source. A schema with fewer columns costs only those.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WANTS: Final = {"key": KEY, "value": VALUE, "offset": OFFSET, "timestamp": TIME
 
 
 def wants_of(names: Sequence[str]) -> int:
-    """What the decoder has to look at for these columns."""
+    """The fields that the decoder has to read for these columns."""
     wanted = 0
     for name in names:
         wanted |= _WANTS.get(name, 0)
@@ -59,7 +59,7 @@ class Shape:
         self._every_second = pa.array([], pa.int64())
 
     def batch(self, columns: Columns, data: bytes, timestamp_type: int) -> Any:
-        """The rows that were noted, taken out of the bytes that they were noted in."""
+        """A record batch of the noted rows, gathered from the bytes that they lie in."""
         buffer = pa.py_buffer(data)
         arrays = [self._array(name, columns, buffer, timestamp_type) for name in self.names]
         if not arrays:  # Rows without columns: `count(*)` asks for them.
@@ -92,7 +92,7 @@ class Shape:
         return known.slice(0, rows)
 
     def _gathered(self, rows: int, bounds: bytes, nulls: bytes, data: Any) -> Any:
-        """Every second entry of a column whose offsets are the bounds; rows that are null have none."""
+        """Every second entry of a column whose offsets are the bounds; null rows have none."""
         if rows == 0 or len(nulls) == 8 * rows:
             return pa.nulls(rows, pa.binary())
         entries = pa.Array.from_buffers(pa.binary(), 2 * rows - 1, [None, pa.py_buffer(bounds), data])
@@ -119,7 +119,7 @@ def _plain(kind: Any, rows: int, content: bytes) -> Any:
 
 
 def _marked(rows: int, numbers: bytes) -> Any:
-    """True in the rows that are numbered."""
+    """A column that is true in the numbered rows."""
     marked = memoryview(bytearray(rows))
     for number in memoryview(numbers).cast("q"):
         marked[number] = 1
@@ -127,7 +127,7 @@ def _marked(rows: int, numbers: bytes) -> Any:
 
 
 def _text(names: Any) -> Any:
-    """Names of headers are UTF-8; what is not is shown with replacements, as Java does it."""
+    """Header names as text: bytes that are not UTF-8 are replaced, as Java does it."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

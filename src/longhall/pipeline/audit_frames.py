@@ -1,10 +1,10 @@
-"""Frames of what was sent and of what became of it: a queue's topic and its audit topic, live or archived.
+"""DataFrames of sent messages and of audit events: a queue's topic and its audit topic, live or archived.
 
-Both kinds of records arrive with the columns of the data source (`key`, `value`, `headers`, ...), wherever they come
-from, and leave as columns with names of queues. A message is known by its place, partition and offset; by its id where
-it has none (a copy in a lane of priority, whose partition is negative).
+Both kinds of records arrive with the columns of the data source (`key`, `value`, `headers`, ...) and leave with columns
+of queues. A message is identified by partition and offset, or by its id where it has none (a copy in a priority lane,
+whose partition is negative).
 
-This module does not judge. What was lost is for `fates` to say, what is hot for `measures`.
+The module makes no judgement: `fates` decides what was lost, and `measures` what is hot.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEFT: Final = ("settled", "died", "moved")  # Ways in which one message leaves a
 
 
 def audit_of(records: DataFrame) -> DataFrame:
-    """Records of an audit topic as events; `time` and `sent` are timestamps beside the milliseconds."""
+    """The records of an audit topic as events; `time` and `sent` are timestamps beside the milliseconds."""
     from pyspark.sql import functions as f
 
     schema = ", ".join(f"`{name}` {kind}" for name, kind in FIELDS.items())
@@ -55,7 +55,7 @@ def audit_of(records: DataFrame) -> DataFrame:
 
 
 def deliveries_of(audit: DataFrame) -> DataFrame:
-    """Every time that a message was given out."""
+    """Every delivery of a message."""
     from pyspark.sql import functions as f
 
     return audit.where("kind = 'delivered'").select(
@@ -65,7 +65,7 @@ def deliveries_of(audit: DataFrame) -> DataFrame:
 
 
 def settlements_of(audit: DataFrame) -> DataFrame:
-    """Every time that a message left: settled, died (`reason`, `target`) or moved away."""
+    """Every event by which a message left the queue: settled, died (`reason`, `target`) or moved."""
     from pyspark.sql import functions as f
 
     return audit.where(f.col("kind").isin(*LEFT)).select(
@@ -75,7 +75,7 @@ def settlements_of(audit: DataFrame) -> DataFrame:
 
 
 def sent_of(records: DataFrame, lanes: Mapping[int, int] | None = None) -> DataFrame:
-    """Records of a queue's topic as messages. `lanes` (partition to lane) makes the ids of those that brought none."""
+    """The records of a queue's topic as messages. `lanes` (partition to lane) derives the ids that are missing."""
     from pyspark.sql import functions as f
 
     stamp = f.unix_millis("timestamp")
@@ -94,7 +94,7 @@ def sent_of(records: DataFrame, lanes: Mapping[int, int] | None = None) -> DataF
 
 
 def lanes_of(audit: DataFrame) -> dict[int, int]:
-    """The id of every partition that the audit speaks of."""
+    """The lane of every partition in the audit."""
     from pyspark.sql import functions as f
 
     rows = audit.where("partition >= 0 and lane is not null").groupBy("partition").agg({"lane": "max"}).collect()
@@ -120,7 +120,7 @@ def _header(name: str) -> Column:
 
 
 def id_prefix(lane: int) -> str:
-    """The first half of the ids that places in a lane make; see `queues.envelope.derive_message_id`."""
+    """The first half of the ids that are derived from offsets of a lane; see `queues.envelope.derive_message_id`."""
     digits = ((lane >> 12 << 16) | (8 << 12) | (lane & 0xFFF)).to_bytes(8, "big").hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:]}"
 
@@ -136,7 +136,7 @@ def _derived_id(lanes: Mapping[int, int]) -> Column:
 
 
 def read_live(spark: SparkSession, bootstrap: str, topic: str, from_ms: int = 0) -> DataFrame:
-    """Committed records of a topic from the first on that is not older than a time, with headers."""
+    """The committed records of a topic that are not older than a time, with headers."""
     reader = spark.read.format("longhall").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
     reader = reader.option("includeHeaders", "true").option("kafka.isolation.level", "read_committed")
     reader = reader.option("failOnDataLoss", "false")

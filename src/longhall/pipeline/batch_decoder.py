@@ -1,9 +1,8 @@
-"""Fetched bytes into record batches of about a megabyte: what is whole, committed and wanted, and nothing else.
+"""Fetched bytes as Arrow record batches of about a megabyte: whole, committed messages of the range.
 
-Bodies that are not compressed are read where they stand, in the answer of the broker; others are decompressed
-and joined.
-Markers are never rows. For a reader of committed messages neither is what was aborted: the broker names producers and
-the offsets from which on theirs is to be skipped, until their marker says that it ended.
+Uncompressed bodies are read where they lie, in the response of the broker; others are decompressed and joined. Markers
+are never rows. For a reader of committed messages neither are aborted ones: the broker names the producers and the
+offsets from which their messages are skipped, until their marker ends the transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PARTS_BYTES_MAX: Final = 16 * 1024 * 1024  # Decompressed bodies that are held f
 
 @final
 class PartitionDecoder:
-    """One partition from `start` to `end`, answer by answer. `next_offset` says where to go on."""
+    """The decoder of one partition from `start` to `end`, response by response. `next_offset` is where to continue."""
 
     def __init__(self, shape: Shape, start: int, end: int, first_ms: int = INT64_MIN, last_ms: int = INT64_MAX) -> None:
         self.next_offset = start
@@ -42,14 +41,14 @@ class PartitionDecoder:
         self._timestamp_type = 0
 
     def skip_to(self, offset: int) -> None:
-        """Go on further behind, and give out nothing of what lies before."""
+        """Continue at a later offset and return nothing before it."""
         self.next_offset = self._start = offset
         self._columns = self._empty()
 
     def open(
         self, records: bytes, aborted: list[tuple[int, int]], begin: int = 0, end: int | None = None
     ) -> Iterator[Any]:
-        """Record batches out of the batches in `records[begin:end]`, the last of which may be cut off."""
+        """Record batches of the batches in `records[begin:end]`, the last of which may be cut off."""
         waiting = sorted(aborted, key=lambda each: each[1])
         at = begin
         limit = len(records) if end is None else end
@@ -85,7 +84,9 @@ class PartitionDecoder:
         return header.last_offset >= self._start and header.base_offset < self._end and header.record_count > 0
 
     def _must_be_apart(self, header: BatchHeader) -> bool:
-        """A chunk is one kind of time, and either stands in the answer or was decompressed."""
+        """True if a batch cannot join the chunk: it has another kind of timestamp, or one is compressed and the other
+        is not.
+        """
         if self._columns.rows == 0 and not self._parts:
             return False
         return (header.compression != NONE) != bool(self._parts) or self._timestamp_type != header.is_log_append_time

@@ -1,7 +1,7 @@
-"""Talking to a hall from code that is not asynchronous: jobs, the planner, the sink.
+"""The client for code that is not asynchronous: jobs, the planner, the sink.
 
-The client lives on a loop in a thread of its own, so that this works in a notebook as well, whose own loop is running.
-Reading many messages goes another way, without a loop (`line`). Every failure is one `PipelineError`.
+The asynchronous client runs on a loop in a thread of its own, so that this works in a notebook as well, which has a
+running loop. Tasks that read many messages use `broker_connection` instead. Every failure is one `PipelineError`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 @final
 class BlockingClient(Resource):
-    """One hall for one thread: `with BlockingClient(bootstrap) as hall: hall.ask(lambda hall: hall.topics.list())`."""
+    """A connection to one hall for one thread: `with BlockingClient(bootstrap) as client: client.ask(...)`."""
 
     def __init__(self, bootstrap: str, *, client_id: str = "longhall-spark", patience_ms: int = TIMEOUT_MS) -> None:
         self.bootstrap = bootstrap
@@ -36,7 +36,7 @@ class BlockingClient(Resource):
         self._thread: threading.Thread | None = None
 
     def ask(self, question: Callable[[Hall], Awaitable[_T]]) -> _T:
-        """Let a coroutine function run with the hall, and wait for what it returns."""
+        """Run a coroutine function with the hall and return its result. Raises PipelineError."""
         try:
             return self.try_to(question)
         except Refused as failure:
@@ -45,7 +45,7 @@ class BlockingClient(Resource):
             raise PipelineError(f"{self.bootstrap} answers no more: {str(failure).rstrip('.')}") from failure
 
     def try_to(self, question: Callable[[Hall], Awaitable[_T]]) -> _T:
-        """The same for callers who want to act on the client's own exceptions, Refused and Unreachable."""
+        """As `ask`, for callers that act on the client's own exceptions: raises Refused and Unreachable."""
         return self._run(self._converse(question))
 
     async def _converse(self, question: Callable[[Hall], Awaitable[_T]]) -> _T:
@@ -54,7 +54,7 @@ class BlockingClient(Resource):
         return await question(self._hall)
 
     async def _connect(self) -> Hall:
-        """To the first of the brokers that answers."""
+        """Connect to the first broker that answers."""
         network = RealNetwork()
         for address in (each.strip() for each in self.bootstrap.split(",") if each.strip()):
             try:
@@ -82,7 +82,7 @@ class BlockingClient(Resource):
         hall, loop = self._hall, self._loop
 
         async def end() -> None:
-            """All in the loop's own thread: the caller's may have a loop of its own that is running."""
+            """Runs in the loop's own thread: the caller's thread may have a running loop."""
             if hall is not None:
                 hall.close()
             left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

@@ -26,7 +26,7 @@ _R = TypeVar("_R", bound=Message)
 
 @final
 class BrokerConnection(Resource):
-    """Made by `BrokerConnection.open`."""
+    """A connection with its negotiated API versions. Made by `BrokerConnection.open`."""
 
     def __init__(self, name: str, connected: socket.socket) -> None:
         self.name = name
@@ -37,7 +37,7 @@ class BrokerConnection(Resource):
 
     @classmethod
     def open(cls, host: str, port: int) -> BrokerConnection:
-        """Connect and learn which versions the broker speaks."""
+        """Connect and negotiate the API versions."""
         name = f"{host}:{port}"
         try:
             connected = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
@@ -73,7 +73,7 @@ class BrokerConnection(Resource):
         return self._next_frame()[0]
 
     def version_of(self, api: Api, version_min: int = 0, version_max: int | None = None) -> int:
-        """The newest version that both sides speak."""
+        """The newest version that both sides support."""
         first, last = self._ranges.get(api.key, (0, -1))
         version = min(last, api.version_max if version_max is None else version_max)
         if version < max(first, api.version_min, version_min):
@@ -81,7 +81,7 @@ class BrokerConnection(Resource):
         return version
 
     def send(self, request: Message, version_min: int = 0, version_max: int | None = None) -> None:
-        """Ask, and do not wait."""
+        """Send a request without waiting for the response."""
         api = API_OF_REQUEST[type(request)]
         version = self.version_of(api, version_min, version_max)
         self._write(encode_request(self._next_id, CLIENT_ID, version, request))
@@ -89,26 +89,26 @@ class BrokerConnection(Resource):
         self._next_id = (self._next_id + 1) & 0x7FFFFFFF
 
     def receive(self, expected: type[_R]) -> _R:
-        """The answer to the oldest request that has none yet."""
+        """The response to the oldest open request."""
         frame, api, version = self._next_frame()
         assert api.response is expected, f"{api.name} is not answered with {expected.__name__}"
         _, at = decode_response_header(frame, api.key, version)
         return decode(expected, version, frame, at)[0]
 
     def receive_frame(self) -> tuple[bytes, int, int]:
-        """The same unread: the frame, where its body begins, and its version."""
+        """The next response undecoded: the frame, the start of its body, and its version."""
         frame, api, version = self._next_frame()
         return frame, decode_response_header(frame, api.key, version)[1], version
 
     def call(self, request: Message, expected: type[_R]) -> _R:
-        """Ask and wait."""
+        """Send a request and wait for the response."""
         assert not self._sent, "answers that nobody took stand before this one"
         self.send(request)
         return self.receive(expected)
 
     @property
     def waiting(self) -> int:
-        """How many requests have no answer yet."""
+        """The number of open requests."""
         return len(self._sent)
 
     def _next_frame(self) -> tuple[bytes, Api, int]:
@@ -128,7 +128,7 @@ class BrokerConnection(Resource):
             raise Unreachable(f"The connection to {self.name} was lost: {failure}") from failure
 
     def _read(self, size: int) -> bytes:
-        """Exactly so many bytes, in one object where the kernel gives them so."""
+        """Read exactly `size` bytes, into one object where the kernel allows it."""
         try:
             data = self._socket.recv(size, socket.MSG_WAITALL)
             if len(data) == size:

@@ -1,4 +1,4 @@
-"""What one executor tells of itself when it is asked whether it can work: `longhall pipeline check`."""
+"""The report of one executor for `longhall pipeline check`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longhall.records.native import COMPILED
 
 
 class ExecutorReport(NamedTuple):
-    """Its Python, how Longhall came there and in which form, and how many topics it sees."""
+    """The Python of an executor, the form of Longhall there, and the number of topics that it sees."""
 
     python: str
     shipped: bool
@@ -21,7 +21,7 @@ class ExecutorReport(NamedTuple):
 
 
 def check_executor(bootstrap: str) -> ExecutorReport:
-    """Asked on an executor."""
+    """Make the report; runs on an executor."""
 
     async def count(hall: Hall) -> int:
         return len(await hall.topics.list())

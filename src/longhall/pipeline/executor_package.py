@@ -21,7 +21,7 @@ import longhall
 
 DIRECTORY: Final = "longhall-shipped"  # Within an executor's working directory.
 PACKAGES: Final = ("crc32c", "cramjam", "librt", "msgspec", "mypy-extensions", "uvloop")
-_LEFT_BEHIND: Final = {"cli", "simulation", "console"}  # No task has a use for them.
+_LEFT_BEHIND: Final = {"cli", "simulation", "console"}  # Tasks do not use them.
 
 
 def settings_for_executors() -> dict[str, str]:
@@ -30,12 +30,12 @@ def settings_for_executors() -> dict[str, str]:
 
 
 def is_shipped() -> bool:
-    """Whether this process runs what an archive brought."""
+    """True if this process runs Longhall from a shipped archive."""
     return DIRECTORY in Path(longhall.__file__).parts
 
 
 def archive() -> Path:
-    """The archive of what runs here. It is named after its content and made once."""
+    """The archive of the running version. It is named after its content and built once."""
     files = dict(_files())
     digest = hashlib.sha256(f"{sys.version}{sys.platform}".encode())
     for name in sorted(files):
@@ -43,7 +43,7 @@ def archive() -> Path:
         digest.update(f"{name} {len(content)}\0".encode() + content)
     place = Path(tempfile.gettempdir()) / f"longhall-{os.getuid()}"
     place.mkdir(mode=0o700, exist_ok=True)
-    if place.stat().st_uid != os.getuid():  # Whoever owns it could give our executors code of his own.
+    if place.stat().st_uid != os.getuid():  # Its owner could give our executors other code.
         place = Path(tempfile.mkdtemp(prefix="longhall-"))
     made = place / f"{digest.hexdigest()[:16]}.zip"
     if not made.exists():

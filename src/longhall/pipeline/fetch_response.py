@@ -1,10 +1,10 @@
-"""The answer to a Fetch of one partition, read without copying its records out of the frame.
+"""The response to a Fetch of one partition, decoded without copying its records out of the frame.
 
     throttle int32, error int16, session int32, topics (1): name or id, parts (1): index int32, error int16, high
     watermark int64, last stable int64, log start int64, aborted: (producer int64, first int64), replica int32, records
 
-The table of the wire (`messages.data`) says the same and makes objects of it; a test holds both to the same answers.
-Only versions that brokers have spoken since Kafka 2.7 are read here: from 12 on, where everything is compact.
+The schema in `messages.data` decodes the same into objects; a test compares both. Only versions from 12 on are decoded
+here, which brokers support since Kafka 2.7.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ABORTED_BYTES_MIN: Final = 17
 
 
 class FetchedPartition(NamedTuple):
-    """What a partition had: whole batches, the last of which may be cut off, at `frame[begin:end]`."""
+    """The content of a partition: whole batches, the last of which may be cut off, at `frame[begin:end]`."""
 
     frame: bytes
     error_code: int
@@ -32,7 +32,7 @@ class FetchedPartition(NamedTuple):
 
 
 def read_fetch_response(frame: bytes, at: int, version: int) -> FetchedPartition:
-    """Read what follows the header of the response, from `at` on. Raises WireError for what is none."""
+    """Decode what follows the response header, from `at` on. Raises WireError."""
     reader = Reader(frame, at, len(frame))
     reader.int32()  # How long to wait before asking again; a broker that means it does not read on.
     error_code = reader.int16()

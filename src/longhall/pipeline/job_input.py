@@ -1,4 +1,4 @@
-"""Where reconciliations and reports take their records from: a running hall with its queues, or an archive of it."""
+"""The input of reconciliations and reports: the records of a running hall with its queues, or of an archive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @final
 class LiveInput:
-    """A running hall. Without `http` nobody asks the queues what they have now."""
+    """Records of a running hall. Without `http` the queues are not asked for their messages."""
 
     def __init__(
         self, spark: SparkSession, bootstrap: str, http: str = "", access_key: str = "", secret: str = ""
@@ -62,7 +62,7 @@ class LiveInput:
 
 @final
 class ArchiveInput:
-    """What was archived of it: of a queue, its own topic and its audit topic."""
+    """Records of an archive: of a queue, its topic and its audit topic."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         self._spark = spark

@@ -1,8 +1,8 @@
-"""What a task does: read one range of one partition from its leader, and give it out as record batches.
+"""The read of one task: one range of one partition, from its leader, as record batches.
 
-The next request is on its way while the answer before it is decoded. A leader that moved or a broker that restarts is
-found again within the patience; nothing is read twice, because reading goes on at the offset that was reached. Where
-messages are gone that were planned to be read, `fail_on_data_loss` decides between an end and going on behind them.
+The next request is in flight while the response before it is decoded. A leader that moved or a broker that restarts is
+looked up again until the timeout; nothing is read twice, because reading continues at the next offset. If messages of
+the range are deleted, `fail_on_data_loss` decides whether the task fails or continues behind them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GONE: Final = (3, 100, 103)  # The topic, its partition or its id is unknown.
 
 
 class ReadTask(NamedTuple):
-    """One range for one task, with all that it needs to know."""
+    """One range for one task, with everything that it needs to read it."""
 
     bootstrap: str
     topic: str
@@ -54,7 +54,7 @@ class ReadTask(NamedTuple):
 
 
 def committed_read_task(bootstrap: str, topic: Topic, part: Range, columns: tuple[str, ...]) -> ReadTask:
-    """The work of reading the committed messages of a range."""
+    """A task that reads the committed messages of a range."""
     return ReadTask(
         bootstrap=bootstrap,
         topic=part.topic,
@@ -79,7 +79,7 @@ def read(work: ReadTask) -> Iterator[Any]:
 
 @final
 class PartitionReader:
-    """The state of one task: a line to the leader, if there is one now, and the opening that knows the offset."""
+    """The state of one task: the connection to the leader, if any, and the decoder, which has the next offset."""
 
     def __init__(self, work: ReadTask) -> None:
         self._work = work
@@ -116,7 +116,7 @@ class PartitionReader:
         self._asked_for = -1
 
     def _next_answer(self) -> FetchedPartition:
-        """The answer for the offset where reading is: asked for already, or asked for now."""
+        """The response for the next offset: the one in flight, or a new request."""
         offset = self._opening.next_offset
         if self._line is None:
             self._line = self._connect()
@@ -144,7 +144,7 @@ class PartitionReader:
         self._asked_for = offset
 
     def _ask_ahead(self, answer: FetchedPartition) -> None:
-        """Ask for what follows before this is decoded, so that broker and task work at the same time."""
+        """Send the next request before this response is decoded, so that broker and task work at the same time."""
         headers = scan_headers(answer.frame, answer.begin, answer.end)
         if headers and headers[-1].next_offset < self._work.end:
             self._ask(headers[-1].next_offset)
@@ -152,7 +152,7 @@ class PartitionReader:
             raise PipelineError(f"{self._place()} at {self._opening.next_offset}: not one whole batch was sent")
 
     def _explain(self, answer: FetchedPartition) -> None:
-        """An answer without records: nothing yet, or not any more."""
+        """Handle a response without records: there is nothing yet, or it is deleted."""
         offset = self._opening.next_offset
         if answer.error_code == _OFFSET_OUT_OF_RANGE:
             if answer.log_start_offset > offset:
@@ -175,7 +175,7 @@ class PartitionReader:
         self._opening.skip_to(until)
 
     def _again(self, failure: LonghallError) -> None:
-        """After a failure that may pass: let go, wait a little, and ask anew who leads."""
+        """After a retriable failure: close the connection, wait, and look up the leader."""
         self.close()
         self._hint = None
         if not failure.retriable or time.monotonic() > self._deadline:
@@ -204,7 +204,7 @@ class PartitionReader:
         for part in (part for topic in answer.topics for part in topic.partitions):
             if part.partition_index == self._work.partition and part.leader_id in brokers:
                 return brokers[part.leader_id]
-        # Whoever answers will say what is wrong: that the topic is gone, or that it does not lead.
+        # The response of this broker has the reason: the topic is deleted, or it does not lead.
         return split_address(line.name)
 
     def _place(self) -> str:

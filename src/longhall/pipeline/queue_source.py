@@ -1,7 +1,7 @@
-"""`format("longhall-queue")`: the messages, leases or dead letters of a queue as they are when somebody asks.
+"""`format("longhall-queue")`: the messages, leases or dead letters of a queue at the time of the query.
 
-Options: `http` (the node's HTTP address), `queue`, `table`, and `accessKey` and `secret` where the node asks for them.
-One task reads, page after page, because a page tells where the next begins. Every query looks anew.
+Options: `http` (the node's HTTP address), `queue`, `table`, and `accessKey` and `secret` if the node requires them. One
+task reads all pages, because a page says where the next begins. Every query reads the current state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PAGE: Final = {"messages": 1000, "leases": 1000, "dead_letters": 100}
 
 
 class QueueSource(DataSource):
-    """Registered by `longhall.pipeline.queue_tables`."""
+    """The data source that `longhall.pipeline.queue_tables` registers."""
 
     @classmethod
     def name(cls) -> str:
@@ -47,7 +47,7 @@ class QueueSource(DataSource):
 
 
 class QueueReader(DataSourceReader):
-    """One look at one queue."""
+    """One read of one table of a queue."""
 
     def __init__(self, desk: ApiClient, queue: str, table: str) -> None:
         self._desk = desk
@@ -57,7 +57,7 @@ class QueueReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         self._desk.ask(
             "GET", queue_path(self._queue)
-        )  # A queue that is not there is told before a task fails four times.
+        )  # A missing queue is reported here, before a task fails four times.
         self._desk.close()
         return [InputPartition(0)]
 

@@ -1,10 +1,11 @@
 """Reconciliation: sent against delivered against settled, for one queue and any period.
 
 The proof is a sum: every message that was sent in the period has exactly one fate (`fates`), and no offset between two
-of them is without one. What is lost, and what was given out more than once, is listed by name.
+of them is without one. Lost messages and messages that were delivered more than once are listed.
 
-Live, the order of looking keeps out false alarms: first where the topic ends, then what the queue has, then the audit.
-A message before that end which the queue has not any more left it before, so the audit knows of it.
+On a running hall the order of reading prevents false alarms: first the end of the topic, then the messages of the
+queue, then the audit. A message before that end which the queue does not have any more left it earlier, so the audit
+has its event.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _TWICE_COLUMNS: Final = ("message_id", "partition", "offset", *_DELIVERY_COLUMNS
 
 
 class InputRecords(NamedTuple):
-    """What a reconciliation looks at: records of two topics, and the queue's messages now if it could be asked."""
+    """The input of a reconciliation: records of two topics, and the queue's messages now if it was asked."""
 
     sent: DataFrame
     audit: DataFrame
@@ -43,7 +44,7 @@ class InputRecords(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """The result for one queue. Lists have at most as many rows as were asked for; the numbers are all."""
+    """The result for one queue. The lists are bounded; the numbers count everything."""
 
     queue: str
     fates: dict[str, int]
@@ -62,11 +63,11 @@ class Balance(NamedTuple):
         return self.fates["lost"]
 
     def is_complete(self, transactions: bool = False) -> bool:
-        """Whether nothing was lost; markers of transactions account for offsets that nobody tells of."""
+        """True if nothing was lost. With `transactions`, gaps of offsets are their markers and do not count."""
         return self.lost == 0 and (transactions or self.gap_offsets == 0)
 
     def facts(self) -> dict[str, object]:
-        """For programs."""
+        """The result for JSON output."""
         return {
             "queue": self.queue,
             "sent": self.sent,
@@ -85,7 +86,7 @@ class Balance(NamedTuple):
 def read_live_input(
     spark: SparkSession, bootstrap: str, queue: str, period: Period, state: DataFrame | None, topic: str = ""
 ) -> InputRecords:
-    """Of a running hall. `state` is looked at here, once, between the end of the topic and the audit."""
+    """Read a running hall. `state` is evaluated once, between the end of the topic and the audit."""
     topic = topic or queue
     with BlockingClient(bootstrap) as client:
         survey = SubscriptionMetadata(client, Subscription(names=(topic,)), read_committed=True)
@@ -116,7 +117,7 @@ def read_live_input(
 def reconcile(
     queue: str, evidence: InputRecords, period: Period, *, grace_ms: int = GRACE_MS, listed_max: int = LISTED_MAX
 ) -> Balance:
-    """Hold them against each other."""
+    """Compare the records of a queue."""
     audit = audit_of(evidence.audit).persist()
     sent = sent_of(evidence.sent, lanes_of(audit)).persist()
     try:
@@ -136,7 +137,7 @@ def balance_of(
     grace_ms: int = GRACE_MS,
     listed_max: int = LISTED_MAX,
 ) -> Balance:
-    """The same of frames that `audited` made already."""
+    """As `reconcile`, for DataFrames that `audit_frames` has made already."""
     known = summarise_audit(sent, audit, evidence.audit_is_cut)
     rows = fates(sent, audit, known, evidence.state, grace_ms).persist()
     try:
@@ -186,7 +187,7 @@ def _balance(queue: str, rows: DataFrame, period: Period, after_rewind: Any, lis
 
 
 def _first(rows: DataFrame, there: int, listed_max: int) -> list[Row]:
-    """What is to be listed; a list that would be empty costs nothing."""
+    """The rows to list; an empty list costs no query."""
     return rows.limit(listed_max).collect() if there and listed_max else []
 
 

@@ -1,12 +1,13 @@
-"""Writing with `format("longhall")`: what Spark calls, on executors (`write`) and on the driver (`commit`, `abort`).
+"""Writing with `format("longhall")`: the classes that Spark calls, on executors (`write`) and on the driver (`commit`,
+`abort`).
 
-Spark hands pickled copies of these objects around and makes new ones as it likes: they keep options and names, never a
-connection. Exactly once, the default: an attempt of a task stages its rows (`staging`), the driver makes one commit of
-all (`sealing`). At least once: an attempt writes to the topics themselves, and there is nothing to commit.
+Spark passes pickled copies of these objects around and creates new ones: they hold options and names, never a
+connection. Exactly once, the default: an attempt of a task stages its rows (`stage`), and the driver commits all of
+them at once (`sink_commit`). At least once: an attempt writes to the topics themselves, and there is nothing to commit.
 
-`abort` must undo nothing. Either no commit began, then the hall has seen nothing but a stage that nobody will read; or
-one began and failed, then it has cleaned up as far as it could; or it succeeded and Spark did not notice, then the
-rows must stay. Whatever is left goes with the next commit, or by retention.
+`abort` need not undo anything. If no commit began, the hall has only a stage that is never read. If one began and
+failed, it has cleaned up as far as it could. If one succeeded and Spark did not notice, the rows must stay. The rest is
+removed by the next commit, or by retention.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ABORT_PATIENCE_MS: Final = 5_000
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What an attempt of a task tells the driver. `staged` is None if there is nothing to commit."""
+    """The report of a task's attempt to the driver. `staged` is None if there is nothing to commit."""
 
     query: str
     batch: int
@@ -67,7 +68,7 @@ class LonghallWriter(DataSourceArrowWriter):
             commit(options, Batch(options.sink or self._run, "", options.batch_id, keeps_stage=False), staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """See the module. The stage is this run's own, so it can go at once."""
+        """Remove the stage, which belongs to this run alone."""
         if self._options.delivery != EXACTLY_ONCE:
             return
         stage = f"{STAGE_PREFIX}{self._run}"
@@ -79,7 +80,7 @@ class LonghallWriter(DataSourceArrowWriter):
 
 
 class LonghallStreamWriter(DataSourceStreamArrowWriter):
-    """A stream: each of its batches becomes visible at once, and only once."""
+    """A stream: each of its batches becomes visible at once, and exactly once."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
@@ -105,14 +106,14 @@ class LonghallStreamWriter(DataSourceStreamArrowWriter):
             commit(self._options, Batch(self._options.sink or query, query, batchId), staged, self._step)
 
     def _step(self, name: str) -> None:
-        """Hears of every step of a commit that was done; for those who test."""
+        """Called after each step of a commit; tests override it."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """See the module."""
+        """Does nothing: the stage is used by the next attempt of the batch."""
 
 
 def staged_of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
-    """What there is to commit. Spark commits only when all tasks have answered; we do not take its word for it."""
+    """The staged batches to commit. Raises PipelineError if a task has not reported."""
     if any(each is None for each in messages):
         raise PipelineError("not all tasks have written; the batch must be run again")
     return [each.staged for each in messages if isinstance(each, Written) and each.staged is not None]
@@ -130,7 +131,7 @@ def commit(options: SinkOptions, batch: Batch, staged: Sequence[Staged], step: S
 
 
 def write_task(options: SinkOptions, layout: Layout, stage: str, batches: Iterator[Any]) -> tuple[int, Staged | None]:
-    """What an attempt of a task does with its rows."""
+    """Write the rows of one attempt of a task."""
     context = TaskContext.get()
     task = context.partitionId() if context is not None else 0
 

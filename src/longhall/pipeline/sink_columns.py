@@ -1,8 +1,8 @@
-"""What a DataFrame must look like to be written, and its Arrow batches as the columns that `packing` takes.
+"""The columns of a DataFrame that can be written, and its Arrow batches as the columns that `packing` takes.
 
-Columns are those of Spark's Kafka sink: `value`, and if there are any `key`, `topic`, `partition` and `headers`; other
-columns are passed over. With `keepTimestamps` the column `timestamp` becomes the time of the messages, which that sink
-does not know: there, and here without the option, every message has the time when it was written.
+Columns are those of Spark's Kafka sink: `value`, and optionally `key`, `topic`, `partition` and `headers`; other
+columns are ignored. With `keepTimestamps` the column `timestamp` becomes the time of the messages. The Kafka sink has
+no such option: there, and here without it, a message has the time at which it was written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TYPES: Final = {
 
 
 class Layout(NamedTuple):
-    """Where the columns stand; -1 for those that are not there or not wanted."""
+    """The positions of the columns; -1 for those that are missing or not used."""
 
     key: int
     value: int
@@ -40,7 +40,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(schema: StructType, topic: str, keep_timestamps: bool) -> Layout:
-    """Find the columns. Raises PipelineError for one that is missing or has another type."""
+    """Find the columns. Raises PipelineError for a missing column or another type."""
     found: dict[str, int] = {}
     for number, field in enumerate(schema.fields):
         wanted = _TYPES.get(field.name)
@@ -60,7 +60,7 @@ def layout_of(schema: StructType, topic: str, keep_timestamps: bool) -> Layout:
 
 
 def rows_of(batch: Any, layout: Layout, now_ms: int) -> Rows:
-    """The columns of one Arrow batch. Raises PipelineError for a row that nobody could take."""
+    """The columns of one Arrow batch. Raises PipelineError for a row that cannot be written."""
     count = int(batch.num_rows)
     rows = Rows(count, _bytes(batch, layout.key), _bytes(batch, layout.value))
     if layout.fixed_topic:
@@ -109,7 +109,7 @@ def _set_topics(rows: Rows, column: Any) -> None:
 
 
 def _plain(column: Any) -> bytes:
-    """The numbers of a column without nulls."""
+    """The numbers of a column without nulls, as bytes."""
     size = column.type.bit_width // 8
     content: bytes = column.buffers()[1].slice(column.offset * size, len(column) * size).to_pybytes()
     return content

@@ -1,17 +1,17 @@
-"""One commit a batch: everything its tasks have staged becomes visible together, once, whatever dies on the way.
+"""The commit of one Spark batch: everything that its tasks have staged becomes visible together, exactly once.
 
-    take the id      the sink's transactional id: whoever committed for this sink before is fenced, and what it left
-                     open is ended by the hall
-    look             the last commit of this sink; if it is this batch or a later one of this query, there is nothing
-                     to do
-    copy             what was staged goes to its topics, within one transaction
-    note             (query, batch) goes to the sink's own topic, within the same transaction
-    commit           the hall decides once; from then on it carries the decision out, also after a crash
-    clear            the stage is emptied, and earlier notes with it
+    take the id      the sink's transactional id: an earlier driver of this sink is fenced, and the hall ends its
+                     open transaction
+    look             the last commit marker of this sink; if it is this batch or a later one of this query, there is
+                     nothing to do
+    copy             the staged batches go to their topics, within one transaction
+    note             the marker (query, batch) goes to the sink's own topic, within the same transaction
+    commit           the hall decides once, and carries the decision out also after a crash
+    clear            the stage is emptied, and earlier markers are deleted
 
-Before `commit` a reader that sees committed messages only sees nothing of the batch, and afterwards all of it; the note
-is there if and only if the messages are. So whoever repeats the batch, with the same rows or with others, finds either
-neither and writes all, or both and writes nothing. Why it is done like this: docs/decisions/0009.
+Before `commit` a reader of committed messages sees nothing of the batch, and afterwards all of it; the marker exists if
+and only if the messages do. A repeated batch, with the same rows or with others, finds either neither and writes all,
+or both and writes nothing. The reasons are in docs/decisions/0009.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from longhall.pipeline.stage import Staged, clear, ensure_topic, read_staged, re
 from longhall.records.batch import Record, build_batch
 
 TIMEOUT_MIN_MS: Final = 60_000
-TIMEOUT_MAX_MS: Final = 15 * 60_000  # What a hall allows unless it is told otherwise.
-BYTES_A_MS: Final = 5_000  # Slower than this nothing is copied, we assume.
+TIMEOUT_MAX_MS: Final = 15 * 60_000  # The default maximum of a hall.
+BYTES_A_MS: Final = 5_000  # The lowest rate of copying that is assumed.
 _INVALID_TIMEOUT: Final = 50
 _NOTE_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -43,11 +43,11 @@ Step = Callable[[str], None]
 
 
 class Batch(NamedTuple):
-    """What is to be committed: which batch of which query, in the name of which sink."""
+    """The batch to commit: its number, its query and its sink."""
 
     sink: str
     query: str
-    number: int | None  # None: it is committed as a whole, and nobody asks whether it was before.
+    number: int | None  # None: the write has no number and is not checked for an earlier commit.
     keeps_stage: bool = True  # Whether another batch will use the same stage.
 
 
@@ -60,13 +60,13 @@ class CommitMarker(NamedTuple):
 
 
 def no_step(name: str) -> None:
-    """Nobody listens."""
+    """The default for `step`: does nothing."""
 
 
 async def commit_batch(hall: Hall, batch: Batch, staged: Sequence[Staged], now_ms: int, step: Step = no_step) -> bool:
-    """Commit a batch, unless it is committed already: then False. `step` is told what was done, for those who test.
+    """Commit a batch; False if it is committed already. `step` is called after each step, for tests.
 
-    Raises PipelineError, Refused and Unreachable; then the batch may be committed or not, and is to be run again.
+    Raises PipelineError, Refused and Unreachable; then the batch may be committed or not, and must be run again.
     """
     transactional_id = SINK_PREFIX + batch.sink
     identity = await _take(hall, transactional_id, sum(each.size_bytes for each in staged))
@@ -87,7 +87,7 @@ async def commit_batch(hall: Hall, batch: Batch, staged: Sequence[Staged], now_m
 
 
 async def last_commit_marker(hall: Hall, sink: str) -> CommitMarker | None:
-    """The last commit of a sink whose transactional id was taken, so that nothing of it is open."""
+    """The last commit of a sink. Its transactional id must be taken, so that no transaction of it is open."""
     topic = SINK_PREFIX + sink
     first, stable, end = [
         await _offset(hall, topic, which, level)
@@ -115,7 +115,7 @@ async def _offset(hall: Hall, topic: str, which: int, isolation_level: int) -> i
 
 
 async def _take(hall: Hall, transactional_id: str, size_bytes: int) -> Identity:
-    """The sink's identity, with as much time as copying may need."""
+    """Take the sink's transactional id, with a timeout that is long enough to copy so many bytes."""
     timeout_ms = min(max(TIMEOUT_MIN_MS, size_bytes // BYTES_A_MS), TIMEOUT_MAX_MS)
     try:
         return await hall.transactions.identify(transactional_id, timeout_ms)
@@ -134,7 +134,9 @@ async def _write(
     now_ms: int,
     step: Step,
 ) -> None:
-    """Copy, note, commit. A failure aborts what it can, so that readers need not wait until the hall does."""
+    """Copy, write the marker and commit. A failure aborts the transaction, so that readers need not wait for its
+    timeout.
+    """
     delivery = Delivery(hall, identity, transactional_id)
     try:
         async for parcel in read_staged(hall, staged):
@@ -156,7 +158,7 @@ async def _write(
 
 
 async def _clear(hall: Hall, batch: Batch, staged: Sequence[Staged], before: int) -> None:
-    """Give up what is not needed any more. What a crash leaves here goes with the next commit, or by retention."""
+    """Delete what is not needed any more. What a crash leaves is deleted by the next commit or by retention."""
     for topic in {each.topic for each in staged}:
         await (clear if batch.keeps_stage else remove)(hall, topic)
     if before > 0:

@@ -1,11 +1,13 @@
-"""What tasks have written and nobody has committed yet: batches in a topic of their own, each with where it belongs.
+"""The stage of a Spark write: batches that tasks have written and the driver has not committed.
 
-    a message of a stage    key    the topic and the partition that a batch is for, as JSON
-                            value  that batch, whole, as nobody's yet
+A stage is a topic of its own. Each of its messages holds one batch:
 
-Every attempt of a task writes as a producer of its own, so its messages are told from those of other attempts by their
-producer id, and none is there twice. The attempt says how many there are and between which offsets (`Staged`); whoever
-reads them counts, and refuses to go on with fewer. Attempts that nobody speaks for are passed over and cleared away.
+    key    the topic and the partition that the batch is for, as JSON
+    value  the whole batch, without a producer
+
+Every attempt of a task is a producer of its own, so the producer id tells its messages from those of other attempts,
+and no batch is stored twice. The attempt reports the number of its batches and their offsets (`Staged`). The driver
+counts what it reads and refuses to go on with fewer. Batches of attempts that did not report are skipped and cleared.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ FETCH_BYTES: Final = 4 * 1024 * 1024
 _TOPIC_EXISTS: Final = 36
 _UNKNOWN_TOPIC: Final = 3
 _CONFIGS: Final = {
-    # A stage that nobody ever commits goes by itself; a job may take days from its first task to its last.
+    # An uncommitted stage is deleted by retention; a job may take days from its first task to its last.
     "retention.ms": str(RETENTION_MS),
     "segment.bytes": str(64 * 1024 * 1024),
     "max.message.bytes": str(64 * 1024 * 1024),
@@ -37,7 +39,7 @@ _CONFIGS: Final = {
 
 
 class Staged(NamedTuple):
-    """What one attempt of a task has to say for itself."""
+    """What one attempt of a task has staged: where, by which producer, and how much."""
 
     topic: str
     partition: int
@@ -50,7 +52,7 @@ class Staged(NamedTuple):
 
 
 class StagedBatch(NamedTuple):
-    """A batch that was staged, and where it belongs."""
+    """A staged batch and the partition that it is for."""
 
     place: Place
     batch: bytes
@@ -58,7 +60,7 @@ class StagedBatch(NamedTuple):
 
 @final
 class Stage:
-    """One attempt's way into a stage. Made by `Stage.open`."""
+    """The writer of one attempt into a stage. Made by `Stage.open`."""
 
     def __init__(self, hall: Hall, place: Place, producer_id: int, first_offset: int, delivery: Delivery) -> None:
         self._hall = hall
@@ -86,7 +88,7 @@ class Stage:
         self._size_bytes += len(batch)
 
     async def close(self) -> Staged:
-        """Wait until all of it is durable."""
+        """Wait until every batch is durable."""
         await self._delivery.flush()
         topic, partition = self._place
         end = await _latest(self._hall, topic, partition)
@@ -96,7 +98,7 @@ class Stage:
 
 
 async def ensure_topic(hall: Hall, topic: str, partitions: int, configs: dict[str, str]) -> None:
-    """Make a topic unless it is there."""
+    """Create a topic unless it exists."""
     try:
         await hall.persist(lambda: hall.topic(topic), patience_ms=PATIENCE_MS)
         return
@@ -111,7 +113,7 @@ async def ensure_topic(hall: Hall, topic: str, partitions: int, configs: dict[st
 
 
 async def read_staged(hall: Hall, staged: Sequence[Staged]) -> AsyncIterator[StagedBatch]:
-    """Everything that these attempts have staged, those of one attempt in its order. Raises PipelineError if not all.
+    """Read every batch of these attempts, those of one attempt in order. Raises PipelineError if some are missing.
 
     A partition of the stage is read once, however many attempts have written to it.
     """
@@ -143,7 +145,7 @@ async def read_staged(hall: Hall, staged: Sequence[Staged]) -> AsyncIterator[Sta
 
 
 async def clear(hall: Hall, topic: str) -> None:
-    """Give up everything in a stage; what is not cleared now will be after the next commit."""
+    """Delete everything in a stage. What is left after a failure is deleted after the next commit."""
     try:
         await hall.topics.delete_records(topic, dict.fromkeys(range(PARTITIONS), -1))
     except LonghallError:
@@ -151,7 +153,7 @@ async def clear(hall: Hall, topic: str) -> None:
 
 
 async def remove(hall: Hall, topic: str) -> None:
-    """Give up the stage itself."""
+    """Delete the topic of a stage."""
     try:
         await hall.topics.delete(topic)
     except LonghallError:

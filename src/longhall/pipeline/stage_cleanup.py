@@ -1,11 +1,11 @@
-"""Stages that nobody will ever commit: those of writes whose driver was killed and never came back.
+"""Removal of orphaned stages: stages of writes whose driver was killed and did not return.
 
-A stage is given up when it is empty, which after a week it is by retention whatever happened, and when nobody can be
-expected to come back to it: a batch write under no name has the time of its beginning in the name of its stage, a sink
-under a name has the time of its last commit in its notes. A stage of which neither is known stays. Should somebody come
-back all the same, a stage is made anew by whoever needs it, and the worst is a batch that has to be run again.
+A stage is removed if it is empty, which it is after a week by retention, and if its write is over: the stage of a batch
+write without a name has the start time in its name, and a named sink has the time of its last commit in its markers. A
+stage without either stays. If a driver returns all the same, the stage is created again, and at worst one batch has to
+be repeated.
 
-Whoever commits looks now and then. What goes wrong here is no failure of the commit.
+The driver cleans up after some of its commits. A failure here does not fail the commit.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _RUN: Final = re.compile(r"run-(\d{13})-[0-9a-f]{32}")
 
 
 def run_name(now_ms: int) -> str:
-    """For a write that has no name of its own."""
+    """The name of a write that has no name of its own."""
     return f"run-{now_ms:013}-{uuid.uuid4().hex}"
 
 
 def is_cleanup_due(batch: int | None) -> bool:
-    """With a write that stands for itself, and with some of the batches of a stream."""
+    """True for a single batch write, and for some of the batches of a stream."""
     return batch is None or batch % COMMITS_A_CLEANUP == 0
 
 
 async def remove_orphans(hall: Hall, now_ms: int) -> int:
-    """Remove the stages that nobody comes back to; returns how many."""
+    """Remove the orphaned stages; returns how many."""
     removed = 0
     try:
         topics = await hall.topics.list()
@@ -61,7 +61,7 @@ async def remove_orphans(hall: Hall, now_ms: int) -> int:
 
 
 async def _last_sign_ms(hall: Hall, name: str, there: set[str | None]) -> int | None:
-    """When somebody last used this stage, or a little before; None if nobody knows."""
+    """The time of the last use of a stage, or a little before; None if it is unknown."""
     run = _RUN.fullmatch(name)
     if run is not None:
         return int(run.group(1))

@@ -1,8 +1,8 @@
-"""Streams of `format("longhall")`: where a query stands, how far its next batch may go, and who is told.
+"""Streams of `format("longhall")`: the offsets of a query, the end of its next batch, and the lag of its group.
 
 Offsets are `{"topic":{"0":123}}`, as Spark's Kafka source has them, beside the ids of the topics: a topic that was
-deleted and made anew is another one, whatever its offsets say. With `groupId` the offsets that a query has finished
-are committed as that consumer group's, so that any tool shows its lag; they are published, never read.
+deleted and created again is another topic. With `groupId` the finished offsets of a query are committed for that
+consumer group, so that any tool shows its lag; they are published and never read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from longhall.pipeline.subscription_metadata import SubscriptionMetadata, Topic
 
 
 class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in a process of its own as long as the query; only `read` runs elsewhere, on a copy."""
+    """The reader of one query, in a process of its own for as long as the query; only `read` runs on executors."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
@@ -115,7 +115,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SubscriptionMetadata(self._client, self._options.subscription, self._options.read_committed)
 
     def _begin(self, start: dict[str, Any], topics: dict[str, Topic], survey: SubscriptionMetadata) -> Offsets:
-        """Where the next batch begins: as far as it was read, and at their beginning for partitions that are new."""
+        """The start of the next batch: the offsets that were read, and the beginning of partitions that are new."""
         begin, ids = from_json(start)
         earliest = survey.earliest(topics)
         for name, topic in topics.items():
@@ -141,7 +141,9 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _forward(self, begin: Offsets, available: Offsets) -> Offsets:
-        """Never back: an end before the beginning means that messages are gone which were read already."""
+        """Keep an end from moving back: an end before the start means that messages were deleted which were read
+        already.
+        """
         end: Offsets = {}
         for topic, parts in available.items():
             end[topic] = {}
@@ -157,7 +159,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise PipelineError(f"{words}; set the option failOnDataLoss to false to go on")
 
     def _waits_for_more(self, begin: Offsets, end: Offsets) -> bool:
-        """With minOffsetsPerTrigger: whether so little is there that the next batch can wait a little longer."""
+        """With minOffsetsPerTrigger: true if there is so little that the next batch can wait."""
         rows_min = self._options.rows_min
         if rows_min is None or self._target is not None:
             return False
@@ -165,7 +167,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return not late and sum(each.size for each in ranges_between(begin, end)) < rows_min
 
     def _publish(self, offsets: Offsets) -> None:
-        """Tell the group. A group that somebody else uses, or a broker that is away, does not stop a query."""
+        """Commit the offsets for the group. A failure does not stop the query."""
         group_id = self._options.group_id
         if not group_id or offsets == self._published or self._client is None:
             return

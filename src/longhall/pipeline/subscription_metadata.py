@@ -1,6 +1,6 @@
-"""What a hall has of what was asked for: topics with their partitions and leaders, and offsets by name and by time.
+"""The metadata of a subscription: its topics with their partitions and leaders, and offsets by name and by time.
 
-The driver asks; tasks are told. A queue is a topic here, by its name.
+The driver asks; tasks get the result. A queue is a topic here, by its name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Topic(NamedTuple):
 
 @final
 class SubscriptionMetadata:
-    """Questions about what one subscription takes. Raises PipelineError."""
+    """Metadata requests for one subscription. Raises PipelineError."""
 
     def __init__(self, client: BlockingClient, subscription: Subscription, read_committed: bool = False) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class SubscriptionMetadata:
         self._isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
 
     def topics(self) -> dict[str, Topic]:
-        """Those that the subscription takes, as they are now. One that is named must be there."""
+        """The topics of the subscription as they are now. A topic that is named must exist."""
         wanted = self._subscription
         names = None if wanted.pattern else [*wanted.names, *wanted.assigned]
 
@@ -68,14 +68,14 @@ class SubscriptionMetadata:
         return self._at(topics, EARLIEST)
 
     def latest(self, topics: Mapping[str, Topic]) -> Offsets:
-        """The end of what may be read: for committed messages, where the oldest open transaction begins."""
+        """The end of what may be read: for committed messages, the start of the oldest open transaction."""
         return self._at(topics, LATEST)
 
     def _at(self, topics: Mapping[str, Topic], when: int) -> Offsets:
         return self.by_time({name: dict.fromkeys(topic.leaders, when) for name, topic in topics.items()})
 
     def by_time(self, times_ms: Offsets) -> Offsets:
-        """The first offset that is not older than a time; -1 where there is none."""
+        """The first offset that is not older than a time; -1 if there is none."""
 
         async def ask(hall: Hall) -> Offsets:
             found: Offsets = {}
@@ -92,7 +92,7 @@ class SubscriptionMetadata:
         return self._client.ask(ask)
 
     def resolve(self, bound: Bound, topics: Mapping[str, Topic], *, is_end: bool) -> Offsets:
-        """A bound as offsets of the partitions that there are."""
+        """A bound as offsets of the existing partitions."""
         if bound.timestamp_ms is not None:
             times = {name: dict.fromkeys(topic.leaders, bound.timestamp_ms) for name, topic in topics.items()}
             return self._from_times(times, topics, bound)
@@ -128,7 +128,7 @@ class SubscriptionMetadata:
         return found
 
     def row_bytes(self, topics: Mapping[str, Topic]) -> dict[tuple[str, int], float]:
-        """What a message of each partition takes on disk, on average."""
+        """The average size of a message on disk, by partition."""
 
         async def ask(hall: Hall) -> dict[tuple[str, int], int]:
             return await hall.topics.sizes()
@@ -143,7 +143,7 @@ class SubscriptionMetadata:
 
 
 def _must_match(given: Offsets, topics: Mapping[str, Topic], what: str, is_end: bool) -> None:
-    """Offsets that were given must be of exactly the partitions that are read, as Spark's Kafka source asks."""
+    """Given offsets must cover exactly the partitions that are read, as Spark's Kafka source requires."""
     name = f"{'ending' if is_end else 'starting'}{what}"
     have = {(topic, part) for topic, each in topics.items() for part in each.leaders}
     listed = {(topic, part) for topic, parts in given.items() for part in parts}

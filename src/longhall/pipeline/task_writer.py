@@ -1,7 +1,7 @@
-"""What a task does with its rows: pack them, and hand each batch to where it goes, while the next one is packed.
+"""The write of one task: rows are packed into record batches, and each batch is sent while the next one is packed.
 
-Rows come as Arrow batches and leave as record batches. Where those go is an outlet: a stage, or the topics themselves.
-A task without rows asks nothing of the hall.
+Rows come as Arrow batches. Record batches go to an outlet: a stage, or the topics themselves. A task without rows does
+not connect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from longhall.records.packing import Packer, Rows
 
 
 class Outlet(Protocol):
-    """Where batches go."""
+    """The destination of record batches."""
 
     async def put(self, place: Place, batch: bytes, rows: int, now_ms: int) -> None: ...
 
@@ -30,7 +30,7 @@ class Outlet(Protocol):
 
 
 class _Direct:
-    """To the topics themselves."""
+    """An outlet that writes to the topics themselves."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
@@ -59,7 +59,7 @@ def write_rows(
     task: int,
     batches: Iterator[Any],
 ) -> tuple[int, Staged | None]:
-    """All rows of a task; returns how many, and what the outlet has to say. Raises PipelineError."""
+    """Write all rows of a task; returns their number and the result of the outlet. Raises PipelineError."""
     packer = Packer(task)
     there: Outlet | None = None
     count = 0
@@ -91,7 +91,9 @@ def _pack(packer: Packer, rows: Rows, at: int, now_ms: int) -> int:
 
 
 def _learn(client: BlockingClient, packer: Packer, rows: Rows) -> None:
-    """How many partitions the topics have; one that is not there is made if the hall makes topics by itself."""
+    """Look up the number of partitions of each topic; a missing topic is created if the hall creates topics
+    automatically.
+    """
     for topic in rows.topics:
         if packer.knows(topic):
             continue
