@@ -1,7 +1,7 @@
-"""Opening what was fetched: batches into records, without what was aborted.
+"""Decoding of fetched batches into records, without those of aborted transactions.
 
-A reader of committed records gets, with the batches, the transactions among them that were aborted: who, and from which
-offset on. From there to that producer's marker its transactional batches are not for reading. Markers never are.
+With the batches a reader of committed records gets the aborted transactions among them: the producer and the first
+offset. From there to the producer's marker its transactional batches are skipped. Markers are never records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from longhall.records.control import parse_marker
 
 
 class FetchedRecords(NamedTuple):
-    """Records from `offset` on, and where to go on reading."""
+    """Records from `offset` on, and the next offset to read."""
 
     records: list[Record]
     next_offset: int

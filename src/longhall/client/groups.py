@@ -1,4 +1,4 @@
-"""Groups from outside: who is in them, how far they have read, and setting that anew.
+"""Administration of consumer groups: their members, their committed offsets, and resetting those.
 
 Membership itself is in `member`.
 """
@@ -26,7 +26,7 @@ Place = tuple[str, int]  # Topic and partition.
 
 
 class Committed(NamedTuple):
-    """How far a group has read one partition: the next offset it wants."""
+    """The committed position of a group in one partition: the next offset to read."""
 
     offset: int
     leader_epoch: int = -1
@@ -34,7 +34,7 @@ class Committed(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """Who commits. The default is somebody outside the group, which is allowed while the group is empty."""
+    """The member that commits. The default is a client outside the group, which is allowed while the group is empty."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -43,13 +43,13 @@ class Membership(NamedTuple):
 
 @final
 class Groups:
-    """Reached as `hall.groups`. Everything is tried again as long as the hall's patience lasts."""
+    """Requests about groups, reached as `hall.groups`. Everything is retried until the hall's timeout."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
 
     async def list(self, states: list[str] | None = None) -> list[g.ListGroupsResponseGroup]:
-        """Of all brokers, by name."""
+        """The groups of all brokers, by name."""
         found: dict[str, g.ListGroupsResponseGroup] = {}
         for node_id in self._hall.brokers:
 
@@ -64,7 +64,7 @@ class Groups:
         return [found[name] for name in sorted(found)]
 
     async def describe(self, group_id: str) -> g.DescribeGroupsResponseGroup:
-        """Raises Refused (GROUP_ID_NOT_FOUND) if there is none, also where the protocol calls it dead."""
+        """Raises Refused (GROUP_ID_NOT_FOUND) if the group does not exist, also where the protocol calls it dead."""
 
         async def attempt() -> g.DescribeGroupsResponseGroup:
             request = g.DescribeGroupsRequest(groups=[group_id])
@@ -88,7 +88,9 @@ class Groups:
     async def offsets(
         self, group_id: str, places: Sequence[Place] | None = None, *, stable: bool = False
     ) -> dict[Place, Committed]:
-        """What the group has committed, everywhere or in some places; with `stable` none of open transactions."""
+        """The committed offsets of a group, everywhere or in some places; with `stable` without those of open
+        transactions.
+        """
 
         async def attempt() -> c.OffsetFetchResponse:
             request = _offset_fetch(group_id, places, stable)
@@ -114,7 +116,7 @@ class Groups:
     async def commit(
         self, group_id: str, offsets: dict[Place, Committed], membership: Membership | None = None
     ) -> None:
-        """Raises Refused with the first error of any partition."""
+        """Commit offsets. Raises Refused with the first error of any partition."""
         who = membership or Membership()
         request = c.OffsetCommitRequest(
             group_id=group_id,
@@ -137,7 +139,7 @@ class Groups:
     async def reset(
         self, group_id: str, topic: str, to: int, partitions: Sequence[int] | None = None
     ) -> dict[int, int]:
-        """Of an empty group: to EARLIEST, to LATEST, or to a time in milliseconds; returns the new offsets."""
+        """Reset an empty group to EARLIEST, to LATEST, or to a time in milliseconds; returns the new offsets."""
         if partitions is None:
             partitions = [part.partition_index for part in (await self._hall.topics.describe(topic)).partitions]
         ends = await self._hall.persist(lambda: self._at(topic, partitions, LATEST))
@@ -167,7 +169,7 @@ class Groups:
         await self._hall.persist(attempt)
 
     async def lag(self, group_id: str) -> dict[Place, tuple[Committed, int]]:
-        """What is committed, with the end of each partition behind it."""
+        """The committed offset and the end of each partition."""
         committed = await self.offsets(group_id)
         ends: dict[Place, int] = {}
         for topic in {topic for topic, _ in committed}:
@@ -207,7 +209,7 @@ def topics_of(
 
 
 def assignment_of(member: g.DescribeGroupsResponseMember) -> ConsumerProtocolAssignment:
-    """What a member reads, as far as it speaks the consumers' own protocol. Raises WireError."""
+    """The assignment of a member that uses the consumer protocol. Raises WireError for any other."""
     return decode_assignment(member.member_assignment)
 
 

@@ -1,6 +1,6 @@
-"""Transactions: the coordinator's requests, and a look at them from outside.
+"""Requests to the transaction coordinator, and administration of transactions.
 
-`Producer` uses the first half. The second half is for those who have to find and end a transaction that hangs.
+`Producer` uses the first half. The second half finds and ends transactions that hang.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _R = TypeVar("_R", bound=Message)
 
 
 class Identity(NamedTuple):
-    """Whom a hall takes a producer for."""
+    """The producer id and epoch that a hall knows a producer by."""
 
     producer_id: int
     epoch: int
@@ -37,7 +37,7 @@ class Identity(NamedTuple):
 
 @final
 class Transactions:
-    """Reached as `hall.transactions`."""
+    """Requests about transactions, reached as `hall.transactions`."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -47,9 +47,9 @@ class Transactions:
     async def identify(
         self, transactional_id: str | None, timeout_ms: int = TIMEOUT_MS, current: Identity | None = None
     ) -> Identity:
-        """A new identity; with a transactional id, one that fences its earlier holders and ends what they left open.
+        """A new identity. With a transactional id it fences earlier holders and ends their open transactions.
 
-        Whoever says its current identity gets the next epoch of it, and is refused if somebody else has fenced it.
+        With its current identity a producer gets the next epoch, and is refused if another producer has fenced it.
         """
         request = t.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
         if current is not None:
@@ -134,7 +134,7 @@ class Transactions:
         await self._hall.persist(attempt)
 
     async def end(self, transactional_id: str, who: Identity, *, commit: bool, rising: bool) -> Identity:
-        """Commit or abort; returns whom to write as in the next transaction."""
+        """Commit or abort; returns the identity for the next transaction."""
         request = t.EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=who.producer_id,
@@ -166,7 +166,7 @@ class Transactions:
     async def list(
         self, states: list[str] | None = None, *, longer_than_ms: int = -1
     ) -> list[a.ListTransactionsResponseTransaction]:
-        """Of all brokers, by transactional id."""
+        """The transactions of all brokers, by transactional id."""
         found: dict[str, a.ListTransactionsResponseTransaction] = {}
         request = a.ListTransactionsRequest(state_filters=states or [], duration_filter=longer_than_ms)
         for node_id in self._hall.brokers:
@@ -192,12 +192,12 @@ class Transactions:
         return await self._hall.persist(attempt)
 
     async def abort(self, transactional_id: str) -> None:
-        """End what hangs: whoever holds the id is fenced, and what it left open is aborted."""
-        await self.describe(transactional_id)  # An id that nobody knows must not come to be by this.
+        """End a transaction that hangs: the holder of the id is fenced, and its open transaction is aborted."""
+        await self.describe(transactional_id)  # Aborting must not create an unknown id.
         await self.identify(transactional_id)
 
     async def producers(self, topic: str, partition: int) -> Sequence[a.DescribeProducersResponseProducer]:
-        """Who has written to a partition lately, and where an open transaction began."""
+        """The recent producers of a partition, and where their open transactions began."""
         row = a.DescribeProducersRequestTopic(name=topic, partition_indexes=[partition])
         request = a.DescribeProducersRequest(topics=[row])
 

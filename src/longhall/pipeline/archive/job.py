@@ -1,12 +1,12 @@
-"""The archiver: round by round, what topics have behind their manifests becomes files, then counts, then may go.
+"""The archiver: in rounds, new messages are written to files, added to the manifest, and released for deletion.
 
     plan      ranges behind the manifest's ends, up to the last committed message        driver
     write     each range from its leader into files, whole or not at all                 tasks
     publish   the next version of the manifest names them                                driver
     tell      the group longhall.archive commits the ends: the broker may truncate       driver
 
-Whatever is killed between any two of these, the next run goes on from the manifest: what was written without counting
-is recognised or swept, what counts is told again. Files are never changed, so nothing can be in the archive twice.
+After a crash between any two steps the next run continues from the manifest: files that no manifest names are
+recognised or removed, and the ends are committed again. Files are never changed, so no message is in the archive twice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Options(NamedTuple):
 
 @final
 class Done:
-    """What one run has done so far."""
+    """The counts of one run so far."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -70,7 +70,7 @@ class Done:
 
 @final
 class Archiver:
-    """One run over some topics. `say` hears what happens, `show` how far it is; `wait` sleeps, or wants an end."""
+    """One run over some topics. `say` prints a line, `show` the progress; `wait` sleeps and says whether to stop."""
 
     def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show, wait: Wait | None = None) -> None:
         if not options.topics:
@@ -85,10 +85,12 @@ class Archiver:
         self._ledgers = {topic: ManifestLog(self._storage, topic) for topic in options.topics}
         self._manifests: dict[str, ArchiveManifest] = {}
         self._told: dict[Place, int] = {}
-        self._silent: set[str] = set()  # Topics whose broker hears of another archive.
+        self._silent: set[str] = set()  # Topics that another archive releases.
 
     def run(self) -> Done:
-        """Until all that was there at the start is archived, or until an end is wanted. Raises PipelineError."""
+        """Run until everything that existed at the start is archived, or until `wait` says to stop. Raises
+        PipelineError.
+        """
         with BlockingClient(self._options.bootstrap) as client:
             survey = SubscriptionMetadata(client, Subscription(names=self._options.topics), read_committed=True)
             topics = survey.topics()
@@ -170,7 +172,7 @@ class Archiver:
         return WriteTask(self._options.to, work)
 
     def _do(self, tasks: Sequence[WriteTask | MergeTask]) -> list[tuple[str, int, list[Piece]]]:
-        """On the executors; what they wrote must be seen from here before it counts."""
+        """Run tasks on the executors; the driver must see the files that they wrote before they count."""
         if not tasks:
             return []
         written = self._context.parallelize(tasks, len(tasks)).map(run_task).collect()
@@ -204,7 +206,7 @@ class Archiver:
                 self._merge(name)
 
     def _merge(self, name: str) -> None:
-        """Small files of one topic into larger ones."""
+        """Merge small files of one topic into larger ones."""
         manifest = self._manifests[name]
         tasks = [
             MergeTask(self._options.to, name, manifest.topic_id, int(part), run)
@@ -230,7 +232,7 @@ class Archiver:
     # What the broker is told
 
     def _listen(self, client: BlockingClient, topics: dict[str, Topic]) -> None:
-        """Whom the broker believes now: nobody, this archive, or another one."""
+        """Look up the archive that the broker releases by: none, this one, or another."""
 
         async def ask(hall: Hall) -> dict[Place, Committed]:
             places = [(name, part) for name, topic in topics.items() for part in topic.leaders]
@@ -249,7 +251,7 @@ class Archiver:
                 self._say(f"{name}-{part}: the archive has less than was told; nothing more is released until it has")
 
     def _tell(self, client: BlockingClient, topics: dict[str, Topic]) -> None:
-        """The manifest is durable: what it has may be truncated."""
+        """Commit the ends of a durable manifest, so that the broker may truncate."""
         offsets: dict[Place, Committed] = {}
         for name, manifest in self._manifests.items():
             for part in topics[name].leaders:

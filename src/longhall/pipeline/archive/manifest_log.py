@@ -1,13 +1,13 @@
-"""The versions of one topic's manifest, and who may write the next.
+"""The versions of one topic's manifest, and the fencing of its writers.
 
-A writer claims the archive by publishing a version with its own name in it; from then on nobody else can publish, and
-what an earlier writer left behind can be swept. Where a name can be taken exactly once (a local disk), the name of a
-version is the lock. Elsewhere writers agree by claims, on any store that shows what was written:
+A writer claims the archive by publishing a version with its own name; from then on no other writer can publish, and
+files of earlier writers can be removed. Where a file can be created exclusively (a local disk), the name of a version
+is the lock. Elsewhere writers agree by claims, on any store with read-after-write consistency:
 
-    put claim v       and look: another claim of v or later means that this one is lost
-    put manifest v    and look at the claims, then at the manifests: one later than v means that somebody took over
+    put claim v       and read: another claim of v or later means that this one is lost
+    put manifest v    and read the claims, then the manifests: one later than v means that another writer took over
 
-Of two writers at most one finds itself alone; a claimer who died leaves a number that nobody uses.
+Of two writers at most one finds itself alone. A writer that died leaves an unused version number.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _CLAIM: Final = re.compile(r"/_manifest/claims/(\d{20})-([0-9a-f]+)$")
 
 @final
 class ManifestLog:
-    """One topic of one archive."""
+    """The manifests of one topic in one archive."""
 
     def __init__(self, storage: Storage, topic: str) -> None:
         self._storage = storage
         self._topic = topic
 
     def latest(self) -> ArchiveManifest | None:
-        """The version that counts; None if nothing was archived. Raises PipelineError if it is damaged."""
+        """The latest version; None if nothing was archived. Raises PipelineError if it is damaged."""
         versions = self._versions()
         while versions:
             path = manifest_path(self._topic, versions[-1])
@@ -58,7 +58,7 @@ class ManifestLog:
         return None
 
     def claim(self, writer: str, topic_id: str) -> ArchiveManifest:
-        """Take the archive over: the latest version again, as this writer's."""
+        """Take the archive over: publish the latest version again under this writer's name."""
         for _ in range(CLAIMS_TRIED_MAX):
             before = self.latest()
             if before is not None and before.topic_id != topic_id:
@@ -77,7 +77,7 @@ class ManifestLog:
         raise PipelineError(f"others keep writing the archive of {self._topic} at {self._storage.name}; stop them")
 
     def publish(self, manifest: ArchiveManifest) -> ArchiveManifest:
-        """The next version, with this content. Raises PipelineError if somebody else has taken over."""
+        """Publish the next version. Raises PipelineError if another writer has taken over."""
         fresh = msgspec.structs.replace(manifest, version=manifest.version + 1)
         if not self._publish(fresh, manifest.version):
             raise PipelineError(
@@ -113,9 +113,9 @@ class ManifestLog:
         return [(int(each.group(1)), each.group(2)) for each in found if each is not None]
 
     def sweep(self, manifest: ArchiveManifest) -> int:
-        """Remove every file that this manifest does not name; only for the writer that has claimed the archive.
+        """Remove every file that this manifest does not name. Only the writer that has claimed the archive may call it.
 
-        One that stood still meanwhile and was overtaken removes nothing: what it lists may be its successor's.
+        A writer that was paused and overtaken removes nothing: the files may be its successor's.
         """
         named = manifest.paths()
         ours = f"{manifest_directory(self._topic)}/"

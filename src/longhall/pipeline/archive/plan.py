@@ -1,4 +1,4 @@
-"""What an archiver does next: which ranges behind its manifests, in pieces for tasks. Pure."""
+"""The plan of an archiver's next round: the ranges behind its manifests, in pieces for tasks. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longhall.pipeline.refusals import PipelineError
 
 
 class Round(NamedTuple):
-    """What to do in one round: what was lost before, and what tasks write."""
+    """One round: the ranges that were lost before, and those that tasks write."""
 
     lost: dict[tuple[str, int], Piece]
     ranges: list[Range]
@@ -30,7 +30,7 @@ def next_round(
     ranges_max: int,
     allow_loss: bool,
 ) -> Round:
-    """The first pieces of every partition in turn, so that all get on. Raises PipelineError where messages are gone."""
+    """The first pieces of every partition in turn, so that all advance. Raises PipelineError for lost messages."""
     lost: dict[tuple[str, int], Piece] = {}
     queues: list[list[Range]] = []
     for topic in sorted(latest):
@@ -61,7 +61,7 @@ def next_round(
 
 
 def pieces(whole: Range, rows_max: int) -> list[Range]:
-    """Even ones: a rest of one message would be a file of its own."""
+    """Split a range evenly: a rest of one message would be a file of its own."""
     count = math.ceil(whole.size / rows_max)
     cuts = [whole.start + whole.size * number // count for number in range(count + 1)]
     return [whole._replace(start=low, end=high) for low, high in itertools.pairwise(cuts)]

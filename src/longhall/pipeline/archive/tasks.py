@@ -12,7 +12,7 @@ from longhall.pipeline.partition_reader import ReadTask, read
 
 
 class WriteTask(NamedTuple):
-    """Read from a hall."""
+    """Read a range from a hall and write its files."""
 
     url: str
     work: ReadTask
@@ -24,7 +24,7 @@ class WriteTask(NamedTuple):
 
 
 class MergeTask(NamedTuple):
-    """Read from the archive."""
+    """Read files of the archive and write them as one."""
 
     url: str
     topic: str
@@ -51,5 +51,5 @@ def _written(writer: Writer, batches: Iterable[Any], end: int) -> list[Piece]:
 
 
 def run_task(task: WriteTask | MergeTask) -> tuple[str, int, list[Piece]]:
-    """Topic, partition and what was written. Raises PipelineError."""
+    """Run a task: topic, partition and the written pieces. Raises PipelineError."""
     return task.pieces()

@@ -58,13 +58,13 @@ class Options(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """What makes a replay this one: not how fast it goes."""
+        """A digest of what is replayed, without its pace."""
         words = (self.archive, self.topics, self.to, tuple(self.selection), self.where)
         return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
 
 
 class Done(NamedTuple):
-    """What one run did."""
+    """The result of one run."""
 
     name: str
     messages: int
@@ -72,7 +72,7 @@ class Done(NamedTuple):
 
 @final
 class Replayer:
-    """One run. `wait` says whether an end is wanted before it is done."""
+    """One run. `wait` sleeps and says whether to stop."""
 
     def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show, wait: Wait) -> None:
         self._spark = spark
@@ -153,7 +153,7 @@ class Replayer:
         return Source(topic, number, start, end, selection, url=self._options.archive, pieces=left)
 
     def _start(self, client: BlockingClient, play: Play, topic: str, number: int) -> int:
-        """Where to begin, or how far it is: a task passes over what a transaction sends that is still open now."""
+        """The offset to start at, or the progress: a task skips what an open transaction is still sending."""
 
         async def ask(hall: Hall) -> int:
             return await reached(hall, play, play.group(topic, number))
@@ -200,7 +200,7 @@ class Replayer:
         return self._spark.createDataFrame(self._spark.sparkContext.parallelize(rows, len(rows)), "source binary")
 
     def _rows(self, sources: list[Source]) -> DataFrame:
-        """The messages as a table: every partition in one task and in order, or all of them by time in one."""
+        """The messages as a table: every partition in order in its own task, or all of them by time in one task."""
         from pyspark.errors import AnalysisException, ParseException
         from pyspark.sql import Window
         from pyspark.sql import functions as f
@@ -224,7 +224,7 @@ class Replayer:
         return rows
 
     def _finish(self, client: BlockingClient, play: Play, sources: list[Source]) -> None:
-        """All is sent: what the filters left out need not be looked at again."""
+        """Commit the ends when everything is sent, so that filtered messages are not read again."""
 
         async def commit(hall: Hall) -> None:
             for source in sources:

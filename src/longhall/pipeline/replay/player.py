@@ -1,8 +1,8 @@
-"""What a task of a replay does: send the rows that come, at their time, each once.
+"""The send of one task of a replay: its rows, at their time, each exactly once.
 
-Every partition that is replayed is a producer of its own with a transactional id. A transaction has some messages and
-how far they bring the replay, which is the offset of a group of the same name: both count or neither does. Whoever
-begins again fences its predecessor, ends what that left open, and passes over what is before the offset.
+Every replayed partition is a producer of its own with a transactional id. A transaction has some messages and the
+progress of the replay, which is the committed offset of a group of the same name: both count or neither. A task that
+starts again fences its predecessor, ends the transaction that it left open, and skips what is before the offset.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LAYOUT: Final = Layout(
 
 
 class Play(NamedTuple):
-    """What all tasks of one replay know."""
+    """What all tasks of one replay share."""
 
     name: str
     fingerprint: str  # Of what is replayed: a name belongs to one replay.
@@ -83,7 +83,7 @@ class Track:
         return await hall.persist(lambda: reached(hall, self._play, self._name, stable=True))
 
     def add(self, batch: Any) -> None:
-        """Rows of this partition; they go out when they are enough."""
+        """Queue rows of this partition; they are sent when there are enough."""
         offsets = batch.column(_COLUMN["offset"])
         if batch.num_rows and offsets[0].as_py() < self.next_offset:
             batch = batch.filter(pc.greater_equal(offsets, self.next_offset))
@@ -94,7 +94,7 @@ class Track:
                 self.flush()
 
     def flush(self) -> None:
-        """One transaction."""
+        """Send the queued rows in one transaction."""
         if not self._rows:
             return
         batch = self._rows[0] if len(self._rows) == 1 else pa.concat_batches(self._rows)
@@ -106,7 +106,7 @@ class Track:
         self.sent += batch.num_rows
 
     def _partitions(self, batch: Any) -> Any:
-        """The partition of the source, or by key; what has no key stays together."""
+        """The target partition of each row: that of the source, or by key; rows without a key stay together."""
         play = self._play
         same = pa.repeat(pa.scalar(self._partition % play.target_partitions, pa.int32()), batch.num_rows)
         if play.keeps_partitions:
@@ -133,9 +133,10 @@ class Track:
 
 
 async def reached(hall: Hall, play: Play, group: str, *, stable: bool = False) -> int:
-    """How far a partition was replayed before, at least; with `stable` no transaction is open that may bring it on.
+    """The progress of an earlier replay of a partition, at least; with `stable` no transaction is open that may advance
+    it.
 
-    Raises PipelineError if the name was another replay's.
+    Raises PipelineError if the name belongs to another replay.
     """
     place = (play.target, 0)
     found = (await hall.groups.offsets(group, [place], stable=stable)).get(place)
@@ -149,7 +150,7 @@ async def reached(hall: Hall, play: Play, group: str, *, stable: bool = False) -
 
 
 def play_rows(play: Play, batches: Iterator[Any]) -> Iterator[Any]:
-    """Send what comes: rows of a partition in the order of their offsets; with a timing, all in that of their time."""
+    """Send rows of a partition in the order of their offsets; with a timing, all rows in the order of their time."""
     tracks: dict[tuple[str, int], Track] = {}
     with BlockingClient(play.bootstrap) as client:
 
@@ -170,7 +171,7 @@ def play_rows(play: Play, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def play_sources(play: Play, batches: Iterator[Any]) -> Iterator[Any]:
-    """Read and send in one task, where Spark has nothing to do in between."""
+    """Read and send in one task, if Spark has nothing to do in between."""
     return play_rows(play, read_sources(batches))
 
 
@@ -180,7 +181,7 @@ def _flush(tracks: dict[tuple[str, int], Track]) -> None:
 
 
 def _paced(pace: Pace, batch: Any, flush: Callable[[], None]) -> Iterator[Any]:
-    """Rows as they fall due; what was given out before a wait is sent before it."""
+    """Yield rows when they are due; those before a wait are sent before it."""
     if not pace.waits:
         yield batch
         return

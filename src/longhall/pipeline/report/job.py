@@ -1,4 +1,4 @@
-"""The report as a job: names to measured values to one file, which is there as a whole or not at all."""
+"""The report job: names to measured values to one file, which is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_report(
 
 
 def lags(bootstrap: str, topics: Sequence[str]) -> list[dict[str, Any]]:
-    """How far consumer groups are behind the ends of these topics now, the farthest first."""
+    """The lag of consumer groups on these topics now, the largest first."""
 
     async def ask(hall: Hall) -> list[dict[str, Any]]:
         found: dict[tuple[str, str], int] = {}
@@ -64,7 +64,7 @@ def lags(bootstrap: str, topics: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """A file that appears when it is complete. Raises PipelineError."""
+    """Write a file that appears when it is complete. Raises PipelineError."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         fresh.write_text(text, "utf-8")
