@@ -1,4 +1,4 @@
-"""Conversations of commands with the API of queues: one connection, JSON both ways, and every failure in one line."""
+"""The HTTP API client of commands: one connection, JSON both ways, and every failure as one line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ADVICE: Final = {
 
 @final
 class ApiClient:
-    """See the module. Closed by the end of the process."""
+    """A client of one node. The connection stays open until the process ends."""
 
     def __init__(self, place: HttpTarget, patience_s: float = TIMEOUT_S) -> None:
         self.place = place
@@ -62,18 +62,18 @@ class ApiClient:
         query: Mapping[str, object] | None = None,
         wait_s: float = 0.0,
     ) -> _T:
-        """One question. `wait_s` is how long the node may take on purpose."""
+        """Send one request and decode the response. `wait_s` is how long the node may block on purpose."""
         body = None if value is None else msgspec.json.encode(value)
         return self._decoded(self._raw(method, path, body, JSON, query, wait_s), shape)
 
     def give(
         self, method: str, path: str, data: bytes, shape: type[_T], query: Mapping[str, object] | None = None
     ) -> _T:
-        """The same with bytes as they are."""
+        """Send one request whose body is plain bytes."""
         return self._decoded(self._raw(method, path, data, BYTES, query, 0.0), shape)
 
     def take(self, method: str, path: str, value: object) -> bytes:
-        """Bytes as they are for an answer."""
+        """Send one request and return the response as plain bytes."""
         return self._raw(method, path, msgspec.json.encode(value), JSON, None, 0.0)
 
     def _decoded(self, data: bytes, shape: type[_T]) -> _T:
@@ -118,7 +118,7 @@ class ApiClient:
     def _exchange(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> http.client.HTTPResponse:
-        """A connection that was kept may have been closed meanwhile; only then, before any answer, ask once more."""
+        """Send a request. A kept connection may be closed by the node meanwhile, so a GET is tried a second time."""
         kept = self._connection.sock is not None
         try:
             self._connection.request(method, target, body, headers)
@@ -147,10 +147,10 @@ class ApiClient:
 
 
 def open_client(address: str | None, profile: str | None, patience_s: float = TIMEOUT_S) -> ApiClient:
-    """The client of the node that the command line, the environment or a profile names."""
+    """A client of the node that the command line, the environment or a profile names."""
     return ApiClient(find_http(address, profile), patience_s)
 
 
 def queue_path(name: str, *below: str) -> str:
-    """The path of a queue, or of something below it."""
+    """The path of a queue, or of a resource below it."""
     return "/".join(["queues", *(quote(part, safe="") for part in (name, *below))])

@@ -42,7 +42,7 @@ def bench(
         Acks, typer.Option(help="Wait until it is durable (all) or until the leader has it (1).")
     ] = Acks.ALL,
 ) -> None:
-    """Produce and consume as fast as it goes for a few seconds, in a topic of its own that is deleted afterwards."""
+    """Produce and consume at full speed for a few seconds, in a topic of its own that is deleted afterwards."""
     from longhall.cli.bench_load import run_load
 
     if acks is Acks.NONE:
@@ -83,7 +83,7 @@ def _load(
 
 @contextmanager
 def _live(output: Format) -> Iterator[Show]:
-    """A table that moves while the work goes on, for people; nothing for pipes."""
+    """A table that is updated during the run, on a terminal only."""
     if output is Format.JSON or not sys.stderr.isatty():
         yield lambda phases: None
         return

@@ -1,7 +1,7 @@
-"""A quick load against a running node: how much it takes, how long one message takes, how much it gives.
+"""The load of `longhall bench`: produce throughput, latency of single messages, consume throughput.
 
-Batches are built once and sent again and again, so that what is measured is the node and not the building of batches in
-Python. It is a look, not a comparison: that is what the benchmarks of the repository are for.
+Batches are built once and sent repeatedly, so that the node is measured and not the building of batches in Python. It
+is a quick check; comparisons are made with the benchmarks of the repository.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BOUNDS = tuple(0.00002 * 1.1**step for step in range(170))  # From 20 microseco
 
 
 class Load(NamedTuple):
-    """What to do."""
+    """The parameters of a load."""
 
     topic: str
     partitions: int
@@ -36,7 +36,7 @@ class Load(NamedTuple):
 
 @dataclass(slots=True)
 class Phase:
-    """What one phase has done so far."""
+    """The counts of one phase so far."""
 
     name: str
     messages: int = 0
@@ -45,7 +45,7 @@ class Phase:
     latency: Histogram = field(default_factory=lambda: Histogram(_BOUNDS))
 
     def row(self) -> dict[str, object]:
-        """For the table."""
+        """The phase as a row of the table."""
         seconds = self.seconds or 1e-9
         milliseconds = [1000 * quantile(_BOUNDS, self.latency.counts, share) for share in (0.5, 0.99, 0.999)]
         return {
@@ -64,7 +64,7 @@ Show = Callable[[list[Phase]], None]
 
 
 async def run_load(hall: Hall, load: Load, show: Show) -> list[Phase]:
-    """Throughput in, one at a time, throughput out; in a topic of its own, which is removed again."""
+    """Run all phases in a new topic, which is deleted afterwards."""
     phases: list[Phase] = []
     await hall.topics.create(load.topic, partitions=load.partitions)
     try:
@@ -139,7 +139,7 @@ async def _consume(hall: Hall, load: Load, phase: Phase) -> None:
 
 
 def _count(fetched: Fetched, offset: int) -> tuple[int, int]:
-    """Messages in whole batches, and the offset behind them; the batches are not opened."""
+    """The messages in whole batches and the offset behind them; the batches are not decoded."""
     buffer, at, messages = fetched.records, 0, 0
     while len(buffer) - at >= HEADER_BYTES:
         header = parse_header(buffer, at)

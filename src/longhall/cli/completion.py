@@ -1,6 +1,6 @@
-"""Names for shell completion, asked of the node while somebody waits with a finger on the key.
+"""Names for shell completion, from the node.
 
-So it is quick or it is nothing: a node that does not answer within a moment completes no names and prints no errors.
+Completion must be quick: if the node does not answer within the timeout, there are no names and no errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TIMEOUT_S: Final = 1.0
 
 
 def complete_topic(incomplete: str) -> list[str]:
-    """Topics that begin so."""
+    """Topics with this prefix."""
 
     async def names(hall: Hall) -> list[str]:
         return [topic.name or "" for topic in await hall.topics.list() if not topic.is_internal]
@@ -24,7 +24,7 @@ def complete_topic(incomplete: str) -> list[str]:
 
 
 def complete_group(incomplete: str) -> list[str]:
-    """Groups that begin so."""
+    """Groups with this prefix."""
 
     async def names(hall: Hall) -> list[str]:
         return [group.group_id for group in await hall.groups.list()]
@@ -33,7 +33,7 @@ def complete_group(incomplete: str) -> list[str]:
 
 
 def complete_transactional_id(incomplete: str) -> list[str]:
-    """Transactional ids that begin so."""
+    """Transactional ids with this prefix."""
 
     async def names(hall: Hall) -> list[str]:
         return [row.transactional_id for row in await hall.transactions.list()]
@@ -42,7 +42,7 @@ def complete_transactional_id(incomplete: str) -> list[str]:
 
 
 def complete_queue(incomplete: str) -> list[str]:
-    """Queues that begin so."""
+    """Queues with this prefix."""
     from longhall.cli.api_client import open_client
     from longhall.console.api.queues import QueuePage
 

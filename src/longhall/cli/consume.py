@@ -1,4 +1,4 @@
-"""`longhall consume`: messages become lines."""
+"""`longhall consume`: print messages as lines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def consume(
     profile: ProfileOption = None,
     output: LineOutputOption = LineFormat.TEXT,
 ) -> None:
-    """Print messages, up to what is there now, or for as long as they come (--follow)."""
+    """Print messages up to the current end, or as they arrive (--follow)."""
     from longhall.cli.consumer import ConsumeOptions, consume_as_member, consume_partitions
     from longhall.cli.kafka_client import call_hall
     from longhall.cli.message_lines import LineStyle
@@ -78,7 +78,7 @@ def consume(
 
 
 def _compiled(filter: str) -> Filter | None:
-    """What is wrong with a filter is said before anybody is asked."""
+    """Compile the filter before connecting, so that an error in it is reported first."""
     from longhall.errors import LonghallError
     from longhall.queues.selector import compile_filter
 
@@ -89,7 +89,7 @@ def _compiled(filter: str) -> Filter | None:
 
 
 class _LineWriter:
-    """Writes what was consumed to standard output and sees that it got there before anything is committed."""
+    """Writes records to standard output and flushes them before their offsets are committed."""
 
     def __init__(self, output: LineFormat, style: LineStyle) -> None:
         from longhall.cli.message_lines import json_line, printable, text_line

@@ -1,7 +1,7 @@
-"""Reading for `consume`: from places in partitions, or as a member of a group.
+"""The reader of `consume`: from positions in partitions, or as a member of a group.
 
-What is handed to `write` has been read in order within each partition. A group's offsets are committed behind what was
-written and no further, so that a pipe that breaks loses nothing.
+`write` gets records in order within each partition. A group's offsets are committed after the write and not before, so
+that a broken pipe loses nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Write = Callable[[list[Consumed]], None]
 
 
 class ConsumeOptions(NamedTuple):
-    """What to read."""
+    """The options of `consume`."""
 
     topics: list[str]
     place: StartPosition
@@ -36,7 +36,7 @@ class ConsumeOptions(NamedTuple):
     fits: Filter | None = None  # The same, for brokers that do not sift.
 
     def wants(self, consumed: Consumed) -> bool:
-        """Whether a message is to be shown."""
+        """True if a message matches the filter."""
         return self.fits is None or self.fits.matches(decode_record(consumed.record, consumed.partition))
 
     @property
@@ -45,7 +45,7 @@ class ConsumeOptions(NamedTuple):
 
 
 async def consume_partitions(hall: Hall, options: ConsumeOptions, write: Write) -> None:
-    """Until the end that was there at the beginning, or the limit, or for ever."""
+    """Read until the end at the start of the command, until the limit, or for ever."""
     positions: dict[PartitionPlace, int] = {}
     ends: dict[PartitionPlace, int] = {}
     for topic in options.topics:
@@ -68,7 +68,7 @@ async def consume_partitions(hall: Hall, options: ConsumeOptions, write: Write) 
 
 
 async def consume_as_member(hall: Hall, group: str, options: ConsumeOptions, write: Write) -> None:
-    """The same for the partitions that the group gives to this member."""
+    """Read the partitions that the group assigns to this member."""
     member = GroupMember(
         hall,
         group,
@@ -118,7 +118,7 @@ def _forget_finished(reader: Reader, ends: dict[PartitionPlace, int]) -> None:
 def _within(
     options: ConsumeOptions, consumed: list[Consumed], ends: dict[PartitionPlace, int], left: int | None
 ) -> list[Consumed]:
-    """Without what does not fit or came after the beginning, unless following, and no more than was asked for."""
+    """The records that match the filter, are before the end unless following, and are within the limit."""
     if options.fits is not None:
         consumed = [each for each in consumed if options.wants(each)]
     if ends:

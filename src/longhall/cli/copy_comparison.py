@@ -1,9 +1,9 @@
-"""Copies of one hall in the directories of several nodes, none of which runs: how far each is, and where they differ.
+"""The comparison of the data directories of several stopped nodes of one cluster.
 
-Every copy is recovered as its node would, over a disk that is not written to, and then brought to the same entry of the
-log: the last one that some node knows to be committed. There the states are compared table by table (`broker.digest`),
-and the batches of every partition by their offsets and checksums. Of a copy whose log ends before that entry only the
-batches are compared, as far as both have them.
+Every copy is recovered as its node would, on a disk that is not written to, and advanced to the same log entry: the
+last one that some node knows to be committed. There the states are compared table by table (`broker.digest`), and the
+batches of every partition by offset and checksum. Of a copy whose log ends before that entry only the batches are
+compared, as far as both have them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _NoJanitor:
 
 @final
 class _ReadOnlyWorld:
-    """A world in which a hall can be filled and nothing else happens."""
+    """A world for a hall that is only recovered and read."""
 
     def __init__(self, disk: Disk) -> None:
         self.clock = RealClock()
@@ -60,12 +60,12 @@ class _ReadOnlyWorld:
         self.disk: Disk = disk
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Does nothing: there are no helper processes."""
 
 
 @final
 class Copy:
-    """One directory. LonghallError if it is not a node's of a cluster, or cannot be recovered."""
+    """One directory. Raises LonghallError if it is not of a cluster node, or cannot be recovered."""
 
     def __init__(self, directory: str, disk: Disk) -> None:
         self.directory = directory
@@ -87,13 +87,13 @@ class Copy:
         apply_pending(self.replica, self._rejoined.replay, index - self.replica.applied)
 
     def tables(self) -> Tables:
-        """The digests of everything that does not depend on when this process began."""
+        """The digests of everything that does not depend on the start of this process."""
         tables = digest_slice(self.hall, StateMarked(slice=0, slices=1))
         return {table: objects for table, objects in tables.items() if table not in PARTIAL}
 
 
 class Difference(NamedTuple):
-    """Two copies differ."""
+    """A difference between two copies."""
 
     nodes: tuple[int, int]
     what: str
@@ -101,7 +101,7 @@ class Difference(NamedTuple):
 
 @final
 class Comparison:
-    """What was found out about some copies."""
+    """The result of comparing some copies."""
 
     def __init__(self, copies: list[Copy]) -> None:
         self.copies = copies
@@ -113,7 +113,7 @@ class Comparison:
         self.behind: list[Copy] = []
 
     def run(self) -> None:
-        """Look at everything."""
+        """Compare everything."""
         best = max(self.copies, key=lambda copy: (copy.committed, copy.replica.index))
         self.common = min(_common(best, copy) for copy in self.copies)
         for copy in self.copies:
@@ -140,7 +140,7 @@ class Comparison:
                 self._compare_batches(pair, kept, found)
 
     def agreeing(self) -> list[list[int]]:
-        """The nodes whose copies agree, in groups."""
+        """The nodes in groups whose copies agree."""
         against = {nodes for one in self.differences for nodes in (one.nodes, one.nodes[::-1])}
         groups: list[list[int]] = []
         for copy in self.copies:
@@ -179,7 +179,7 @@ class Comparison:
 
 
 def batches_of(partition: Partition) -> Batches:
-    """Every batch that the log of a partition has. One that cannot be read has the checksum -1."""
+    """Every batch of a partition's log. A batch that cannot be read has the checksum -1."""
     found: Batches = {}
     for first, behind, crc in _walk(partition):
         found[first] = (behind, crc)

@@ -1,4 +1,4 @@
-"""`longhall dlq ...`: dead letters looked at, put right, and sent back to work."""
+"""`longhall dlq ...`: list, show, edit and redrive dead letters."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def list_letters(
     options: ApiOptions,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")] = 20,
 ) -> None:
-    """List dead letters with why, where and after how many attempts they died."""
+    """List dead letters with the reason, the source and the number of attempts."""
     from longhall.cli.api_client import queue_path
     from longhall.console.api.letters import LettersOut
     from longhall.console.api.messages import COUNT_MAX
@@ -80,7 +80,7 @@ def show(
     message: MessageArgument,
     options: ApiOptions,
 ) -> None:
-    """Show one dead letter with its attributes, its attempts and its whole body."""
+    """Show one dead letter with its attributes, its attempts and its body."""
     from longhall.cli.api_client import queue_path
     from longhall.console.api.letters import LetterOut
 
@@ -115,7 +115,7 @@ def edit(
         list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Take one away; repeatable.")
     ] = None,
 ) -> None:
-    """Change the body or the attributes of a dead letter; without any option, its body in your editor."""
+    """Change the body or the attributes of a dead letter; without options the body opens in your editor."""
     from longhall.cli.api_client import queue_path
     from longhall.cli.letter_editor import attributes_after, edited_body
     from longhall.console.api.letters import LetterOut
@@ -155,7 +155,7 @@ def redrive(
     filter: Annotated[str, typer.Option("--filter", "-f", help="Only those whose attributes fit.")] = "",
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Begin it and do not wait for its end.")] = False,
 ) -> None:
-    """Send dead letters back to work. It goes on by itself, also when this command or the node is stopped."""
+    """Move dead letters back to their queues. The move continues if this command or the node is stopped."""
     from longhall.cli.api_client import queue_path
     from longhall.queues.messages import MoveTask
 
@@ -178,7 +178,7 @@ def redrive(
 
 
 def _follow(client: ApiClient, name: str, move: MoveTask, output: Format) -> MoveTask:
-    """Wait for the end of a move, with something to look at for whoever looks."""
+    """Wait for the end of a move, with a progress bar on a terminal."""
     if output is Format.JSON or not sys.stderr.isatty():
         while move.state not in ENDED:
             time.sleep(LOOK_AGAIN_S)
@@ -229,7 +229,7 @@ def cancel(
     queue: QueueArgument,
     options: ApiOptions,
 ) -> None:
-    """Stop the redrive that runs; what was moved stays moved."""
+    """Stop the running redrive; messages that were moved stay moved."""
     from longhall.queues.messages import MoveTask
 
     client, name = _open(options, queue)
@@ -247,7 +247,7 @@ def _open(options: ApiOptions, queue: str) -> tuple[ApiClient, str]:
 
 
 def _letters_of(client: ApiClient, queue: str) -> str:
-    """The queue of dead letters that is meant: the one named if others' letters go there, else where its own go."""
+    """The dead-letter queue that is meant: the named queue if it is one, else the one of the named queue."""
     from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 

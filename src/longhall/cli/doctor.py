@@ -1,4 +1,4 @@
-"""`longhall doctor`: is everything in a data directory that was promised?"""
+"""`longhall doctor`: verify that a data directory has everything that was acknowledged."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _look_at(data: str, verify: bool, output: Format) -> None:
 
 
 def _compare(directories: list[str], verify: bool, output: Format) -> None:
-    """Every directory by itself, then all of them together."""
+    """Examine every directory by itself, then compare them."""
     from longhall.cli.copy_comparison import compare, facts_of
     from longhall.errors import LonghallError
     from longhall.world.real.disk import RealDisk
@@ -138,7 +138,7 @@ def _examine(data: str, verify: bool) -> tuple[Examination, str | None]:
 
 @contextmanager
 def _locked(data: str) -> Iterator[str | None]:
-    """Keep nodes away while looking; yields who has the directory already, if somebody does."""
+    """Lock the directory against nodes during the examination; yields the current holder if it is locked."""
     import errno
 
     from longhall.world.real.disk import DirectoryLock
@@ -160,7 +160,7 @@ def _locked(data: str) -> Iterator[str | None]:
 
 @contextmanager
 def _progress(wanted: bool) -> Iterator[Progress]:
-    """A bar for people who wait, on standard error; nothing for pipes."""
+    """A progress bar on standard error, on a terminal only."""
     if not wanted or not sys.stderr.isatty():
         yield lambda done, whole: None
         return

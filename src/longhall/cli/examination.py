@@ -1,12 +1,11 @@
-"""A look at a data directory as recovery would see it, without changing a byte of it.
+"""The examination of a data directory as recovery would see it, without changing it.
 
-What must be right is what somebody was promised: the snapshots, the write-ahead log up to its horizon, and those parts
-of segments that a snapshot or the log vouches for. What lies behind them (a torn tail, bytes that recovery writes
-again) is no damage. Short checks always run; with `verify` every batch that is vouched for is read and its checksum
-taken.
+What was acknowledged must be intact: the snapshots, the write-ahead log up to its horizon, and the parts of segments
+that a snapshot or the log vouches for. What lies behind them (a torn tail, bytes that recovery writes again) is no
+damage. Short checks always run; with `verify` every batch that is vouched for is read and its checksum verified.
 
-The directory of a node of a cluster has one snapshot of all shards, and notes of the node in its log: up to where it is
-committed, and where it was cut. What is not committed by these notes is counted and no more.
+The directory of a cluster node has one snapshot of all shards, and notes in its log: the committed index, and
+truncations. Entries that these notes do not commit are only counted.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Severity(enum.StrEnum):
 
 
 class Finding(NamedTuple):
-    """Something that an operator should know."""
+    """A fact that an operator should know."""
 
     severity: Severity
     place: str
@@ -67,7 +66,7 @@ class _SnapshotSegment(NamedTuple):
 
 @final
 class _NoEntropy:
-    """Nothing is made here, so nothing is drawn."""
+    """A source of randomness for reading, which draws nothing."""
 
     def bytes(self, size: int) -> bytes:
         return bytes(size)
@@ -78,7 +77,7 @@ class _NoEntropy:
 
 @final
 class Examination:
-    """Made over a disk; `run` fills `facts` and `findings`."""
+    """The examination of one disk; `run` fills `facts` and `findings`."""
 
     def __init__(self, disk: Disk) -> None:
         self.facts: dict[str, object] = {}
@@ -96,11 +95,11 @@ class Examination:
 
     @property
     def damaged(self) -> bool:
-        """Whether something that was promised is not there."""
+        """True if something that was acknowledged is missing or damaged."""
         return any(finding.severity is Severity.DAMAGE for finding in self.findings)
 
     def run(self, verify: bool, progress: Progress) -> None:
-        """Look at everything. Raises LonghallError when the directory cannot be understood at all."""
+        """Examine everything. Raises LonghallError if the directory cannot be read at all."""
         identity = self._read_identity()
         if identity.member:
             self._read_member(identity)
@@ -155,7 +154,7 @@ class Examination:
         self._take_state(shard, msgspec.msgpack.decode(found[1], strict=False))
 
     def _read_member(self, identity: Identity) -> None:
-        """The one snapshot of a node of a cluster, with its replica and the states of all shards."""
+        """Read the one snapshot of a cluster node, with its replica and the states of all shards."""
         card = read_member_file(self._disk, _NoEntropy())
         self.facts.update(node=card.node, stopped_cleanly=card.clean)
         replica = self.replica = Replica(identity.shards + 1)
@@ -222,7 +221,7 @@ class Examination:
             self._note("wal", f"{entries} entries wait to be written to their segments; the next start does that")
 
     def _follow(self, replica: Replica, frame: Frame) -> None:
-        """Entries and notes of a node of a cluster; what is committed by then is taken over."""
+        """Take the entries and notes of a cluster node; committed entries are noted."""
         for entry in frame.entries:
             if entry.sequence:
                 replica.take(entry, frame.time_ms)
@@ -237,7 +236,7 @@ class Examination:
             replica.advance()
 
     def _read_scrub(self) -> None:
-        """When the background scrub has been everywhere last; what it found since is found here as well."""
+        """Report the last complete pass of the background scrub; its later findings are found here as well."""
         completed_ms = read_progress(self._disk).completed_ms
         said = (
             datetime.fromtimestamp(completed_ms / 1000, UTC).isoformat(timespec="seconds") if completed_ms else "never"
@@ -260,7 +259,7 @@ class Examination:
             self._references.append(place)
 
     def _check_sizes(self) -> None:
-        """Every segment that a snapshot names is there and long enough."""
+        """Check that every segment of a snapshot exists and is long enough."""
         checked: list[_SnapshotSegment] = []
         for segment in self._segments:
             name = self._names.get(segment.partition)
@@ -303,7 +302,7 @@ class Examination:
         )
 
     def _verify_reference(self, partition: int, base_offset: int, position: int, size: int, crc: int) -> None:
-        """A large batch that the write-ahead log refers to; it lies in its segment and nowhere else."""
+        """Verify a large batch that the write-ahead log refers to; it is stored only in its segment."""
         path = segment_path(partition, base_offset)
         name = self._names.get(partition)
         if name is None:

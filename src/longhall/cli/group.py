@@ -1,4 +1,4 @@
-"""`longhall group ...`: consumer groups looked at, moved, removed."""
+"""`longhall group ...`: inspect, reset and delete consumer groups."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def describe(
     group: GroupArgument,
     options: KafkaOptions,
 ) -> None:
-    """Show a group's members, what they read, and how far they are behind."""
+    """Show a group's members, their partitions, and the lag."""
 
     async def ask(hall: Hall) -> tuple[dict[str, object], list[Row], list[Row]]:
         return await _describe(hall, group)
@@ -145,7 +145,7 @@ def reset(
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be done.")] = False,
 ) -> None:
-    """Move the offsets of a group without members. Shows what would be done unless told to --execute."""
+    """Move the offsets of a group without members. Without --execute it only shows the plan."""
     from longhall.cli.offset_reset import plan_reset
 
     if (to is None) == (shift_by is None):

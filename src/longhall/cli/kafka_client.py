@@ -1,4 +1,4 @@
-"""One conversation of a command with a node, from connecting to the end, whatever the end is."""
+"""The Kafka connection of a command, from connecting to closing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 def call_hall(address: str | None, profile: str | None, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
-    """Connect, let the conversation run on a loop of its own, and put every failure into one line."""
+    """Connect, run a request on a loop of its own, and report every failure as one line."""
     place = find_address(address, profile)
     try:
         parse_address(place)

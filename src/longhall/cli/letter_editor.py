@@ -1,4 +1,4 @@
-"""A dead letter changed: its body by words, a file or an editor, its attributes one by one."""
+"""Changes of a dead letter: its body by an option, a file or an editor, its attributes one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longhall.console.api.letters import LetterOut
 
 
 def attributes_after(letter: LetterOut, assignments: list[str], removed: list[str]) -> dict[str, object]:
-    """The attributes of a letter with these set and those taken away."""
+    """The attributes of a letter after some are set and others removed."""
     attributes: dict[str, object] = dict(msgspec.to_builtins(letter.attributes))
     for name in removed:
         if attributes.pop(name, None) is None:
@@ -28,7 +28,7 @@ def attributes_after(letter: LetterOut, assignments: list[str], removed: list[st
 
 
 def edited_body(letter: LetterOut, body: str | None, file: Path | None) -> Text:
-    """Another body: as it was said, out of a file, or as somebody left it in an editor."""
+    """The new body: from an option, from a file, or from an editor."""
     if body is not None:
         return body
     if file is not None:

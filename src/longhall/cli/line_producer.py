@@ -1,4 +1,4 @@
-"""Lines into messages: read apart from the loop, sent as they come, counted as they are acknowledged."""
+"""The producer of `produce`: lines are read in a thread, sent as they arrive, and counted when acknowledged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHUNKS_MAX: Final = 4
 
 @dataclass(slots=True)
 class Outcome:
-    """How far it came."""
+    """The result so far."""
 
     topic: str
     messages: int = 0  # Acknowledged, or sent if nobody was asked to acknowledge.
@@ -39,7 +39,7 @@ class Outcome:
 async def produce_lines(
     hall: Hall, topic: str, files: list[Path], understand: Callable[[bytes, int], Message], options: Options
 ) -> Outcome:
-    """Send every line. The first failure ends the reading; what is under way is still waited for."""
+    """Send every line. The first failure ends the reading; batches in flight are still awaited."""
     outcome = Outcome(topic)
     producer = Producer(hall, RealClock(), options)
 
@@ -96,7 +96,7 @@ async def _lines(files: list[Path]) -> AsyncIterator[bytes]:
 class _Chunks:
     """Reads a file in a thread of its own, a few chunks ahead at most.
 
-    A daemon on the bare descriptor: a terminal that nobody types at must keep neither the loop nor the exit waiting.
+    The thread is a daemon on the bare descriptor: an idle terminal must block neither the loop nor the exit.
     """
 
     def __init__(self, file: Path | None) -> None:

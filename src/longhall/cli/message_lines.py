@@ -1,7 +1,7 @@
-"""Messages as lines: what `produce` reads and `consume` writes.
+"""Messages as lines: the input of `produce` and the output of `consume`.
 
-Text: the value, with the key before it behind a separator and headers before that behind a tab if asked for.
-JSON lines: one object a message, and what one command writes the other reads, so that
+Text: the value; optionally the key and a separator before it, and headers and a tab before that. JSON lines: one object
+a message. The output of one command is the input of the other, so that
 
     longhall consume a -o json | longhall produce b --format json
 
@@ -23,7 +23,7 @@ NULL: Final = "null"
 
 
 class Message(NamedTuple):
-    """What is produced. No partition means that the key decides, or that any will do."""
+    """A message to produce. Without a partition the key decides, or any partition is used."""
 
     key: bytes | None
     value: bytes | None
@@ -33,7 +33,7 @@ class Message(NamedTuple):
 
 
 class LineStyle(NamedTuple):
-    """How text lines are put together."""
+    """The parts of a text line."""
 
     key_separator: bytes | None = None
     with_headers: bool = False
@@ -120,7 +120,7 @@ def json_line(record: Record, topic: str, partition: int) -> bytes:
 
 
 def printable(line: bytes) -> bytes:
-    """A line for a terminal: what could steer it is shown, not done."""
+    """A line for a terminal, with control characters escaped."""
     text = line.decode("utf-8", "backslashreplace").removesuffix("\n")
     return ("".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text) + "\n").encode()
 

@@ -1,4 +1,4 @@
-"""Where a group would read on after a reset: planned here, committed by the command if it was told to."""
+"""The plan of a group's offset reset. The command commits it if --execute is given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Plan = dict[PartitionPlace, tuple[int | None, int]]  # What is committed now, an
 
 
 async def plan_reset(hall: Hall, group: str, topics: list[str], to: str | None, shift_by: int | None) -> Plan:
-    """Raises CommandError if the group has members: they would overwrite it at once."""
+    """Raises CommandError if the group has members: they would overwrite the offsets at once."""
     place = StartPosition(Anchor.COMMITTED) if to is None else parse_start_position(to, int(time.time() * 1000))
     await _refuse_if_it_has_members(hall, group)
     committed = await hall.groups.offsets(group)

@@ -20,14 +20,14 @@ _NO_TITLES: Final[Mapping[str, str]] = {}
 
 
 class Format(enum.StrEnum):
-    """What `-o` may be."""
+    """The values of `-o`."""
 
     TABLE = "table"
     JSON = "json"
 
 
 class Column(NamedTuple):
-    """One column: where its value is in a row, what stands above it, and which side it leans on."""
+    """One column: the key of its value in a row, its title, and its alignment."""
 
     key: str
     title: str
@@ -47,7 +47,7 @@ Row = Mapping[str, object]
 
 
 def show_rows(rows: Sequence[Row], columns: Sequence[Column], output: Format, nothing: str) -> None:
-    """Many alike. JSON has every key of a row, a table the columns; `nothing` is told to people without rows."""
+    """Print rows. JSON has every key of a row, a table only the columns; without rows a table is the note `nothing`."""
     if output is Format.JSON:
         show_json(list(rows))
     elif not rows:
@@ -59,7 +59,7 @@ def show_rows(rows: Sequence[Row], columns: Sequence[Column], output: Format, no
 
 
 def show_facts(facts: Row, output: Format) -> None:
-    """One thing: JSON, or a line for each of its facts."""
+    """Print one object: JSON, or a line for each fact."""
     if output is Format.JSON:
         show_json(facts)
         return
@@ -69,12 +69,12 @@ def show_facts(facts: Row, output: Format) -> None:
 
 
 def show_json(value: object) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=text_of))
 
 
 def show_outcome(facts: Row, sentence: str, output: Format) -> None:
-    """What was done: facts for programs, a sentence for people."""
+    """Report what was done: facts as JSON, or a sentence for people."""
     if output is Format.JSON:
         show_json(facts)
     else:
@@ -105,12 +105,12 @@ def short_age(age_ms: int) -> str:
 
 
 def print_note(message: str) -> None:
-    """Something a person wants to hear and a program does not."""
+    """Print a line for people, on standard error."""
     print(message, file=sys.stderr)
 
 
 def text_of(value: object) -> str:
-    """A value in a cell."""
+    """The text of a value in a table."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""A disk over another one that is never written to: what is written stays in memory, in pages.
+"""A copy-on-write disk: reads fall through to another disk, writes stay in memory, in pages.
 
-Recovery writes: it cuts, allocates and removes. Over this disk it can run on a directory that must stay as it is.
+Recovery writes: it truncates, allocates and removes. On this disk it can run on a directory that must not change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ PAGE_BYTES: Final = 64 * 1024
 
 @final
 class OverlayFile:
-    """See the module. `below` is the file of the real disk, if there is one; of it `kept` bytes still count."""
+    """One file. `below` is the file of the other disk, if there is one, of which the first `_kept` bytes are still
+    valid.
+    """
 
     def __init__(self, path: str, below: File | None) -> None:
         self.path = path
@@ -70,13 +72,13 @@ class OverlayFile:
         self._size = size
 
     def allocate(self, position: int, size: int) -> None:
-        """Space is no matter here."""
+        """Does nothing: memory needs no allocation."""
 
     def leave_memory(self, position: int, size: int) -> None:
-        """Nor is memory."""
+        """Does nothing: the pages are the only copy."""
 
     def close(self) -> None:
-        """What was written stays with the disk."""
+        """Does nothing: the disk holds the pages."""
 
     def _read_below(self, number: int) -> bytes:
         start = number * PAGE_BYTES
@@ -87,7 +89,7 @@ class OverlayFile:
 
 @final
 class OverlayDisk:
-    """Fulfils `world.ports.Disk`."""
+    """A `world.ports.Disk` over another disk, which it never writes to."""
 
     def __init__(self, below: Disk) -> None:
         self._below = below
@@ -115,7 +117,7 @@ class OverlayDisk:
         return sorted(names)
 
     def make_directory(self, path: str) -> None:
-        """Directories are where their files are."""
+        """Does nothing: a directory exists if it has files."""
 
     def rename(self, source: str, target: str) -> None:
         file = self.open(source)
@@ -129,22 +131,22 @@ class OverlayDisk:
             del self._files[name]
 
     def sync_directory(self, path: str) -> None:
-        """Nothing is durable here."""
+        """Does nothing: no write is durable here."""
 
     def sync_directories(self, paths: Sequence[str]) -> None:
-        """Likewise."""
+        """Does nothing: no write is durable here."""
 
     def sync(self, files: Sequence[File], done: Done, *, background: bool = False) -> None:
         done(None)
 
     def sync_now(self, file: File) -> None:
-        """Likewise."""
+        """Does nothing: no write is durable here."""
 
     def write_behind(self, file: File, position: int, buffers: Sequence[Buffer], done: Done) -> bool:
         return False
 
     def finish_writes(self) -> None:
-        """There are none."""
+        """Does nothing: writes are never deferred."""
 
     def free_bytes(self) -> int:
         return 1 << 40

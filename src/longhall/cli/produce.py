@@ -1,4 +1,4 @@
-"""`longhall produce`: lines from files or standard input become messages."""
+"""`longhall produce`: lines of files or of standard input as messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LineFormat(enum.StrEnum):
-    """What a line is."""
+    """The format of a line."""
 
     TEXT = "text"
     JSON = "json"
@@ -32,7 +32,7 @@ LineOutputOption = Annotated[LineFormat, typer.Option("--output", "-o", help="te
 
 
 class Compression(enum.StrEnum):
-    """How batches are compressed."""
+    """The compression of batches."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -42,7 +42,7 @@ class Compression(enum.StrEnum):
 
 
 class Acks(enum.StrEnum):
-    """Whose word counts."""
+    """Which replicas must acknowledge."""
 
     ALL = "all"
     LEADER = "1"
@@ -143,7 +143,7 @@ def check_files(files: list[Path]) -> None:
 
 
 def unescape(text: str | None) -> bytes | None:
-    r"""A separator as it was meant: `\t` in a shell's quotes is two characters."""
+    """A separator with its escapes resolved: `\\t` in a shell's quotes is two characters."""
     if text is None:
         return None
     return text.replace("\\t", "\t").replace("\\0", "\0").encode()

@@ -31,7 +31,7 @@ _KEYS: Final = ("address", "http", "access_key", "secret")
 
 
 class HttpTarget(NamedTuple):
-    """Where the HTTP port is, and what to show there if it asks."""
+    """An HTTP address and the credentials for it."""
 
     address: str
     access_key: str = ""
@@ -54,7 +54,7 @@ def find_address(address: str | None, profile: str | None, environment: Mapping[
 
 
 def find_http(http: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> HttpTarget:
-    """The HTTP port to ask, with credentials if there are any."""
+    """The HTTP address to use, with credentials if there are any."""
     given = http or (environment.get("LONGHALL_HTTP_ADDRESS") if profile is None else None)
     fields: dict[str, str] = {}
     if given is None or profile is not None:
@@ -72,7 +72,7 @@ def find_http(http: str | None, profile: str | None, environment: Mapping[str, s
 
 
 def _find_profile(profile: str | None, environment: Mapping[str, str]) -> tuple[Path, str, dict[str, str]] | None:
-    """The profile that was named, here or before; None if none was."""
+    """The named or default profile; None if there is neither."""
     name = profile or environment.get("LONGHALL_PROFILE")
     path = configuration_path(environment)
     document = _read(path)
@@ -87,7 +87,7 @@ def _find_profile(profile: str | None, environment: Mapping[str, str]) -> tuple[
 
 
 def configuration_path(environment: Mapping[str, str]) -> Path:
-    """Where profiles are kept."""
+    """The file with the profiles."""
     home = environment.get("XDG_CONFIG_HOME")
     return (Path(home) if home else Path.home() / ".config") / "longhall" / "config.toml"
 

@@ -1,4 +1,4 @@
-"""`longhall queue ...`: queues made, looked at, changed, emptied, stopped, removed."""
+"""`longhall queue ...`: create, inspect, alter, empty, pause and delete queues."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def list_queues(
     prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only queues whose names begin so.")] = "",
     watching: WatchOption = False,
 ) -> None:
-    """List queues with what is in them: available, in flight, delayed, and the age of the oldest that waits."""
+    """List queues with their messages: available, in flight, delayed, and the age of the oldest that waits."""
 
     client = options.open_client()
     nothing = "there are no queues; `longhall queue create NAME` makes one"
@@ -101,7 +101,7 @@ def describe(
     options: ApiOptions,
     watching: WatchOption = False,
 ) -> None:
-    """Show what is in a queue, what has happened to its messages, and its settings."""
+    """Show the messages of a queue, its counters and its settings."""
     from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
@@ -120,7 +120,7 @@ def describe(
 
 
 def show_shape(described: QueueShape) -> None:
-    """A queue for programs, as the API has it."""
+    """Print a queue as JSON, as the API has it."""
     import msgspec
 
     show_json(msgspec.to_builtins(described))
@@ -196,7 +196,7 @@ def alter(
         list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Back to its default; repeatable.")
     ] = None,
 ) -> None:
-    """Change a queue's settings; those that are not said stay as they are."""
+    """Change a queue's settings; settings that are not given stay as they are."""
     from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
@@ -244,7 +244,7 @@ def pause(
     queue: QueueArgument,
     options: ApiOptions,
 ) -> None:
-    """Give out nothing until the queue is resumed; sending goes on meanwhile."""
+    """Stop deliveries until the queue is resumed; sending continues."""
     _changed(_post(options.address, options.profile, queue, "pause"), f"paused {queue}", options.output)
 
 
@@ -254,7 +254,7 @@ def resume(
     queue: QueueArgument,
     options: ApiOptions,
 ) -> None:
-    """Give out messages again."""
+    """Deliver messages again."""
     _changed(_post(options.address, options.profile, queue, "resume"), f"resumed {queue}", options.output)
 
 

@@ -1,4 +1,4 @@
-"""`longhall queue peek` and `search`: messages looked at without taking them."""
+"""`longhall queue peek` and `search`: show messages without receiving them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def peek(
     count: CountOption = 10,
     settled: SettledOption = False,
 ) -> None:
-    """Show the next messages of a queue without taking them: waiting, leased and delayed ones."""
+    """Show the next messages of a queue without receiving them: waiting, leased and delayed ones."""
 
     found = _peek(options.open_client(), queue, count, settled)
     _show(list(found), options.output, f"there is nothing in {queue}")
@@ -56,7 +56,7 @@ def search(
     count: CountOption = 10,
     settled: SettledOption = False,
 ) -> None:
-    """Find messages by what is in them, without taking them."""
+    """Find messages by their content, without receiving them."""
 
     now_ms = int(time.time() * 1000)
     criteria: dict[str, object] = {
@@ -87,7 +87,7 @@ def _peek(client: ApiClient, queue: str, count: int, settled: bool) -> Iterator[
 
 
 def _search(client: ApiClient, queue: str, count: int, criteria: dict[str, object]) -> Iterator[SeenOut]:
-    """Page after page: one may come back empty-handed and still know where to go on."""
+    """Yield the results of all pages: a page may be empty and still have a next one."""
     from longhall.cli.api_client import queue_path
     from longhall.console.api.browsing import PageOut
     from longhall.console.api.messages import COUNT_MAX
@@ -126,6 +126,6 @@ def _row(seen: SeenOut) -> Row:
 
 
 def body_text(body: Text) -> str:
-    """The beginning of a body for a cell."""
+    """The beginning of a body, for a table cell."""
     text = body if isinstance(body, str) else f"({len(body.base64)} bytes) {body.base64[:BODY_CHARACTERS_MAX]!r}"
     return text if len(text) <= BODY_CHARACTERS_MAX else text[: BODY_CHARACTERS_MAX - 1] + "…"

@@ -1,4 +1,4 @@
-"""`longhall queue rewind` and `fork`: what a queue keeps is given out again, here or in another one."""
+"""`longhall queue rewind` and `fork`: deliver kept messages again, in the same queue or a new one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rewind(
     offsets: OffsetOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Give out again, settled or not, everything from a place on; for queues that keep what is settled."""
+    """Deliver everything from a position on again, settled or not; for queues that keep settled messages."""
     from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
@@ -53,7 +53,7 @@ def fork(
     place: Annotated[str, typer.Option("--from", help="start, or a time like 2026-01-31T12:00 or '2h ago'.")] = "start",
     offsets: OffsetOption = None,
 ) -> None:
-    """Make a second queue over the same messages, with a cursor of its own and the same settings but for those said."""
+    """Create a second queue over the same messages, with its own cursor and the same settings except those given."""
     from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 

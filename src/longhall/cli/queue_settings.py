@@ -1,7 +1,7 @@
-"""The settings of a queue as options of the command line: every one of them, with its words.
+"""The settings of a queue as options of the command line.
 
-One table names for each setting its option, its kind and its meaning; commands get their parameters from it, so that a
-setting is either an option of every command that takes settings, or a test says that it is missing here.
+One table has the option, the kind and the meaning of every setting. Commands get their parameters from it, and a test
+fails for a setting that is not in the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEXT: Final = "QUEUE"
 
 
 class Option(NamedTuple):
-    """One option: the path of its setting, what is written, what kind of value it takes, and what it means."""
+    """One option: the path of its setting, its flag, the kind of its value, and its help text."""
 
     path: str
     flag: str
@@ -42,7 +42,7 @@ class Option(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What it is called where it is shown."""
+        """The name of the setting in tables."""
         return self.flag.removeprefix("--").removeprefix("no-" if self.kind == NO else "")
 
 
@@ -146,7 +146,7 @@ def _annotation(option: Option) -> object:
 
 
 def parse_settings_options(said: dict[str, Any]) -> Fields:
-    """Values by the path of their setting, out of the words. What cannot be right ends the command."""
+    """The values of settings by path, parsed from their words. Raises CommandError for a wrong value."""
     options = {option.path: option for option in OPTIONS}
     return {path: _value(options[path], value) for path, value in said.items()}
 
@@ -176,7 +176,7 @@ def _value(option: Option, value: Any) -> object:
 
 
 def nest_settings(fields: Fields, current: Fields | None = None) -> Fields:
-    """The same as the API has it: `a.b` within `a`, beside what is there already, and tags beside other tags."""
+    """Settings as the API has them: `a.b` within `a`, merged with the current value, and tags with the other tags."""
     found: Fields = {}
     for path, value in fields.items():
         above, dot, name = path.partition(".")
@@ -197,7 +197,7 @@ def nest_settings(fields: Fields, current: Fields | None = None) -> Fields:
 
 
 def unset_settings(names: list[str]) -> Fields:
-    """Settings that go back to their defaults, by their own names or those of their options."""
+    """Settings to reset to their defaults, by their own names or those of their options."""
     paths = {option.path.partition(".")[0] for option in OPTIONS}
     flags = {option.word: option.path.partition(".")[0] for option in OPTIONS}
     fields: Fields = {}

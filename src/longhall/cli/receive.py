@@ -1,4 +1,4 @@
-"""`longhall receive`: messages of a queue, written out and settled."""
+"""`longhall receive`: write messages of a queue and settle them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def receive(
 ) -> None:
     """Receive messages, write each body as a line, and settle what was written.
 
-    A pipe that breaks loses nothing: what was not written is not settled, and comes back.
+    A broken pipe loses nothing: a message that was not written is not settled, and is delivered again.
     """
     from longhall.cli.api_client import open_client
     from longhall.cli.receiver import ReceiveOptions, Receiver

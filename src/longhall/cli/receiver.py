@@ -1,4 +1,4 @@
-"""Messages on their way out of a queue: written first, settled then."""
+"""The receiver of `receive`: messages are written first and settled afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGER_MS: Final = 60_000
 
 
 class ReceiveOptions(NamedTuple):
-    """What to receive, and how to write it."""
+    """The options of `receive`."""
 
     limit: int | None
     follow: bool
@@ -43,7 +43,7 @@ class Receiver:
         self._printable = sys.stdout.isatty() and not options.as_json
 
     def run(self) -> int:
-        """Until there were enough, or no more; how many there were."""
+        """Receive up to the limit or until the queue is empty; returns the number of messages."""
         done = 0
         wait_ms = self._options.wait_ms
         while self._options.limit is None or done < self._options.limit:

@@ -1,4 +1,4 @@
-"""`longhall scrub`: how far the background scrub is on every node, and a pass that begins at once."""
+"""`longhall scrub`: the progress of the background scrub on every node, and the start of a pass."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scrub(
     now: Annotated[bool, typer.Option("--now", help="Begin a pass at once on every node, and wait for it.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="With --now: wait until it is done.")] = True,
 ) -> None:
-    """Show how far the scrub is: it reads everything that is on the disks, and repairs what is damaged.
+    """Show the progress of the scrub, which reads everything on the disks and repairs what is damaged.
 
     Any node of a cluster can be asked for all of them. A pass runs within the scrub_interval_ms of each node; with
     --now it runs at scrub_bytes_a_second_max. Exit code 1 means that something is damaged and could not be repaired.
@@ -56,7 +56,7 @@ def _ask(client: ApiClient, method: str) -> list[ScrubStatus]:
 
 
 def _wait(client: ApiClient, before: list[ScrubStatus], *, quiet: bool) -> list[ScrubStatus]:
-    """Until every process that answered has ended a pass more, and what it found is repaired or given up."""
+    """Wait until every process that answered has finished another pass, and its findings are repaired or given up."""
     passes = {(view.node, view.wing): view.passes for view in before if not view.reason}
     heard = time.monotonic()
     told = -1

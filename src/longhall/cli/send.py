@@ -1,4 +1,4 @@
-"""`longhall send`: words, lines, files or standard input become messages of a queue."""
+"""`longhall send`: arguments, lines, files or standard input as messages of a queue."""
 
 from __future__ import annotations
 

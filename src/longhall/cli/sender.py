@@ -1,4 +1,4 @@
-"""Messages on their way into a queue: many small ones in one request, a large one in parts."""
+"""The sender of `send`: many small messages in one request, a large one in parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Moved = Callable[[int], None]
 
 @final
 class Sender:
-    """Sends to one queue. `ids` are those of the messages that were acknowledged."""
+    """Sends to one queue. `ids` are those of the acknowledged messages."""
 
     def __init__(self, client: ApiClient, queue: str, fields: Fields) -> None:
         self.queue = queue
@@ -40,12 +40,12 @@ class Sender:
         self._fields = fields
 
     def send_words(self, words: list[str]) -> None:
-        """Each word is a message."""
+        """Send each argument as a message."""
         for at in range(0, len(words), BATCH_MAX):
             self._send([{**self._fields, "body": word} for word in words[at : at + BATCH_MAX]], at)
 
     def send_lines(self, is_json: bool) -> None:
-        """Each line of standard input is a message; lines that are there go at once, together."""
+        """Send each line of standard input as a message; available lines are sent together at once."""
         number = 0
         for lines in _lines(sys.stdin.fileno()):
             batch: list[Fields] = []
@@ -85,7 +85,7 @@ class Sender:
     # Whole files
 
     def send_file(self, file: Path | None) -> None:
-        """One message out of a file, or of standard input."""
+        """Send a file or standard input as one message."""
         with _opened(file) as stream:
             head = stream.read(ONE_REQUEST_BYTES_MAX + 1)
             if len(head) <= ONE_REQUEST_BYTES_MAX:
@@ -115,7 +115,7 @@ class Sender:
 
 
 def _query(fields: Fields) -> str:
-    """Everything of a message but its body, as the query of a request whose body is the message."""
+    """The fields of a message as the query of a request whose body is the message; empty if they do not fit."""
     pairs: list[tuple[str, object]] = []
     for name, value in fields.items():
         if name == "attributes" and isinstance(value, dict):
@@ -144,7 +144,7 @@ def _parts(head: bytes, stream: BinaryIO, part_bytes: int) -> Iterator[bytes]:
 
 
 def _lines(descriptor: int) -> Iterator[list[bytes]]:
-    """Lines without their ends, as many at once as there are and as one request takes."""
+    """Lines without their ends, as many at once as are available and fit into one request."""
     rest = b""
     while True:
         chunk = os.read(descriptor, CHUNK_BYTES)
@@ -181,7 +181,7 @@ def _opened(file: Path | None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _progress(size: int) -> Iterator[Moved]:
-    """Something to look at while a large file is on its way, for whoever looks."""
+    """A progress bar for a large file, on a terminal only."""
     if not sys.stderr.isatty():
         yield lambda count: None
         return

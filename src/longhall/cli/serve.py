@@ -1,4 +1,4 @@
-"""`longhall serve`: run a node until it is told to stop."""
+"""`longhall serve`: run a node until it is stopped."""
 
 from __future__ import annotations
 

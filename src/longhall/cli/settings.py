@@ -1,4 +1,4 @@
-"""`longhall settings`: everything that can be set, printed from the struct itself so that it cannot be out of date."""
+"""`longhall settings`: every setting of a node, printed from the struct itself so that the list is always current."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def settings(
 
 
 def settings_file() -> str:
-    """A settings file in which every default is written out as a comment."""
+    """A settings file with every default as a comment."""
     from longhall.node.settings import DURATION, SIZE
     from longhall.node.sources import every_setting
 

@@ -1,4 +1,4 @@
-"""From a place as people say it to an offset in every partition of a topic."""
+"""Start positions in a partition, as people write them, and the offsets that they mean in each partition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from longhall.client.records import EARLIEST, LATEST, READ_UNCOMMITTED
 
 
 class Anchor(enum.Enum):
-    """What a place is counted from."""
+    """The reference point of a position."""
 
     BEGINNING = "beginning"
     END = "end"
@@ -59,7 +59,7 @@ async def partitions_of(hall: Hall, topic: str) -> list[int]:
 
 
 async def find_offsets(hall: Hall, topic: str, text: str, partitions: list[int] | None = None) -> dict[int, int]:
-    """Where `text` is in each partition, never outside of what is there."""
+    """The offsets that `text` means in each partition, within what exists."""
     wanted = await partitions_of(hall, topic) if partitions is None else partitions
     return await offsets_at(hall, topic, parse_start_position(text, int(time.time() * 1000)), wanted)
 
@@ -67,7 +67,7 @@ async def find_offsets(hall: Hall, topic: str, text: str, partitions: list[int] 
 async def offsets_at(
     hall: Hall, topic: str, place: StartPosition, partitions: list[int], isolation_level: int = READ_UNCOMMITTED
 ) -> dict[int, int]:
-    """The same for a place that was understood before."""
+    """The offsets that a parsed position means in each partition."""
     if place.anchor is Anchor.COMMITTED:
         raise CommandError("committed is a place only within a group; say --group", Exit.USAGE)
     starts = await hall.records.list_offsets(topic, dict.fromkeys(partitions, EARLIEST))

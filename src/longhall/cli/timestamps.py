@@ -33,7 +33,7 @@ def parse_timestamp_ms(text: str, now_ms: int) -> int:
 
 
 def show_timestamp(at_ms: int | None) -> str | None:
-    """A timestamp as people and programs both read it; None when there is none."""
+    """A timestamp for people and programs; None if there is none."""
     if at_ms is None or at_ms < 0:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`longhall topic ...`: topics made, looked at, changed, emptied, removed."""
+"""`longhall topic ...`: create, inspect, alter, truncate and delete topics."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def alter(
         list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Back to its default; repeatable.")
     ] = None,
 ) -> None:
-    """Change a topic's configuration or give it more partitions."""
+    """Change a topic's configuration or add partitions."""
 
     changes: dict[str, str | None] = {**parse_settings(settings or []), **dict.fromkeys(unset or [])}
     if not changes and partitions is None:

@@ -1,4 +1,4 @@
-"""`longhall transaction ...`: transactions that are open or hang, and an end for them."""
+"""`longhall transaction ...`: list and describe transactions, and abort those that hang."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def abort(
     options: KafkaOptions,
     yes: YesOption = False,
 ) -> None:
-    """Abort a transaction that hangs. Its producer is fenced and must start anew."""
+    """Abort a transaction that hangs. Its producer is fenced and must restart."""
 
     confirm(f"abort the transaction of {transactional_id} and fence its producer?", yes)
 

@@ -1,4 +1,4 @@
-"""Looking again and again: a table that renews itself on a terminal, one after another into a pipe."""
+"""Repeated output: a table that refreshes on a terminal, one table after another into a pipe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Look = Callable[[], tuple[Sequence[Row], Sequence[Column]]]
 
 
 def watch(look: Look, output: Format, nothing: str, rounds: int = 0) -> None:
-    """Show what `look` finds, again and again; `rounds` ends it after so many."""
+    """Show the result of `look` every two seconds; `rounds` ends it after so many."""
     if output is Format.TABLE and sys.stdout.isatty():
         _watch_live(look, nothing, rounds)
         return

@@ -1,4 +1,4 @@
-"""`longhall cluster`: several nodes on this machine with one command, and how those of any cluster do."""
+"""`longhall cluster`: start a cluster on this machine, and operate any cluster."""
 
 from __future__ import annotations
 

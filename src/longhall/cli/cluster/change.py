@@ -1,4 +1,4 @@
-"""Something that a cluster is asked to do, and how far it is: asked for at one node, watched at whichever leads."""
+"""A change of a cluster that a command requests at one node, and its progress, which the leader reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Show = Callable[[str, int, int], None]  # What is going on, and how much of how 
 
 
 class ClusterChange(NamedTuple):
-    """What is asked for, how one knows that it is done, and what is said then."""
+    """The request of a change, the test whether it is done, and the message at its end."""
 
     method: str
     path: str
@@ -54,7 +54,7 @@ def run_change(change: ClusterChange, wait: bool, options: ApiOptions) -> None:
 
 
 def _views(places: list[str]) -> Iterator[ClusterView]:
-    """What the leader says, again and again. Nodes that were there when it began are asked who leads."""
+    """Yield the leader's view repeatedly. The nodes that were known at the start are asked for the leader."""
     heard = time.monotonic()
     while True:
         view = next((view for place in places if (view := ask_leader(place)) is not None), None)
@@ -69,7 +69,7 @@ def _views(places: list[str]) -> Iterator[ClusterView]:
 
 @contextmanager
 def _shown(quiet: bool) -> Iterator[Show]:
-    """A bar where somebody looks at it, a line for every stage elsewhere."""
+    """A progress bar on a terminal, else a line for every stage."""
     if quiet or not sys.stderr.isatty():
         told: list[str] = []
 

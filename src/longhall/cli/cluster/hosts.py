@@ -1,7 +1,7 @@
-"""`longhall cluster add|drain|move|factor`: who keeps the hall and who leads it, changed while everything runs.
+"""`longhall cluster add|drain|move|factor`: change the replicas and the leader of a running cluster.
 
-Any node can be asked. What is asked for is carried out by the cluster itself, also if this command is interrupted: it
-only waits and shows how far it is.
+Any node can be asked. The cluster carries the change out by itself, also if this command is interrupted: the command
+only waits and shows the progress.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def add(
     options: ApiOptions,
     wait: WaitOption = True,
 ) -> None:
-    """Let a running node keep the hall: it fetches everything, and counts as a copy when it has it.
+    """Add a replica on a running node: it copies everything, and counts as a replica when it has it.
 
-    A node that was drained keeps the hall again.
+    A drained node becomes a replica again.
     """
 
     def done(view: ClusterView) -> bool:
@@ -47,7 +47,8 @@ def drain(
     options: ApiOptions,
     wait: WaitOption = False,
 ) -> None:
-    """Take the hall from a node: it leads no more, another node takes its copy if there is one, then it keeps nothing.
+    """Remove the replica of a node: it gives up leadership, another node takes its place if there is one, then it is
+    empty.
 
     Its doors stay open; it can be stopped when it is done. Refused if too few nodes would be left.
     """
@@ -72,7 +73,7 @@ def move(
     ] = False,
     wait: WaitOption = True,
 ) -> None:
-    """Move the copy of one node to another, or let another node lead."""
+    """Move the replica of one node to another, or transfer the leadership."""
     copies = source is not None or target is not None
     if sum((copies, leader is not None, spread)) != 1 or (copies and (source is None or target is None)):
         raise CommandError("say FROM and TO, or --leader NODE, or --spread", Exit.USAGE)
@@ -94,7 +95,7 @@ def factor(
     options: ApiOptions,
     wait: WaitOption = True,
 ) -> None:
-    """Change how many nodes keep the hall; nodes are chosen from as many racks as there are."""
+    """Change the number of replicas; nodes are chosen from as many racks as possible."""
 
     def done(view: ClusterView) -> bool:
         return view.factor == copies and sum(host.keeps for host in view.hosts) >= copies and _is_settled(view)

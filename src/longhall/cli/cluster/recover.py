@@ -1,4 +1,4 @@
-"""`longhall cluster recover`: look at every node's copy when ZooKeeper has lost the record, and rebuild it."""
+"""`longhall cluster recover`: inspect every node's copy when ZooKeeper has lost the record, and rebuild it."""
 
 from __future__ import annotations
 

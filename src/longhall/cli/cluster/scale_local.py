@@ -1,10 +1,10 @@
-"""`longhall cluster scale-local`: a hook for hosts that really starts and drains them, on this machine.
+"""`longhall cluster scale-local`: a scale hook that starts and drains hosts on this machine.
 
-Made to be named as the setting `scale_hook` of nodes that run here. It reads one request from its standard input
-(`node.scaler.ScaleRequest`). For more it starts another `longhall serve` in the same cluster, on a directory of its
-own, waits until it is ready and has it keep the hall (`cluster add`); for fewer it drains (`cluster drain`) and stops
-the last one that it has started and no other. What it has started is written down in a file, so the next call, whoever
-makes it, knows of it, and goes on where one that took too long was ended.
+It is used as the setting `scale_hook` of nodes that run here. It reads one request from standard input
+(`node.scaler.ScaleRequest`). To scale up it starts another `longhall serve` in the same cluster, on a new directory,
+waits until it is ready and adds it as a replica (`cluster add`). To scale down it drains (`cluster drain`) and stops
+the last host that it has started, and no other. The started hosts are listed in a file, so that the next call finds
+them and resumes a call that was ended by its timeout.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def scale_local(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of new hosts; may be repeated.")
     ] = None,
 ) -> None:
-    """Start a host of the same cluster on this machine, or drain one: the request comes as JSON on standard input.
+    """Start a host of the same cluster on this machine, or drain one; the request is JSON on standard input.
 
-    Say `--set scale_hook="longhall cluster scale-local"` to nodes of a cluster on one machine.
+    Use `--set scale_hook="longhall cluster scale-local"` for the nodes of a cluster on one machine.
     """
     request = _read()
     place = Path(home).absolute() if home is not None else Path(request.data).absolute().parent / "scaled"
@@ -93,7 +93,7 @@ def _write(place: Path, hosts: Hosts) -> None:
 
 
 def _lives(host: dict[str, object]) -> bool:
-    """Whether its process is there, and is the one that was started: numbers of processes come again."""
+    """True if the process runs and is the one that was started: process ids are reused."""
     try:
         command = Path(f"/proc/{int(str(host['pid']))}/cmdline").read_bytes()
     except (OSError, KeyError, ValueError):
@@ -128,7 +128,7 @@ def _start(place: Path, request: ScaleRequest, settings: list[str]) -> dict[str,
 
 
 def _end(host: dict[str, object]) -> None:
-    """It keeps nothing any more; what it was asked it still answers."""
+    """Stop a drained host, which still answers open requests."""
     os.kill(int(str(host["pid"])), signal.SIGTERM)
     until = time.monotonic() + TIMEOUT_S
     while _lives(host):

@@ -1,4 +1,4 @@
-"""`longhall cluster status`: the hosts of a cluster, who leads, who is in sync and how far the others are behind."""
+"""`longhall cluster status`: the hosts of a cluster, the leader, the in-sync set and the lag of the others."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def status(
     options: ApiOptions,
     again: WatchOption = False,
 ) -> None:
-    """Show the hosts of a cluster: who lives, who leads, who is in sync, how far the others are behind.
+    """Show the hosts of a cluster: liveness, leader, in-sync set, and lag.
 
-    Any node can be asked; how far the others are behind is asked of the leader.
+    Any node can be asked; the lag is asked of the leader.
     """
     from longhall.cli.profiles import find_http
 
@@ -56,7 +56,7 @@ def _look(place: str) -> list[Row]:
 
 
 def _best(view: ClusterView) -> ClusterView:
-    """The same as the leader sees it, if it can be asked."""
+    """The view of the leader if it answers, else the given one."""
     leader = next((host for host in view.hosts if host.leads and host.alive and host.node != view.node), None)
     if leader is not None:
         try:
@@ -67,7 +67,7 @@ def _best(view: ClusterView) -> ClusterView:
 
 
 def ask_leader(place: str) -> ClusterView | None:
-    """What the leader says, which is found at this node; None while none is found."""
+    """The view of the leader, looked up at this node; None if no leader answers."""
     try:
         view = _best(ask(place))
     except CommandError:
@@ -76,7 +76,7 @@ def ask_leader(place: str) -> ClusterView | None:
 
 
 def ask(place: str) -> ClusterView:
-    """What one node says. CommandError if it does not, or is alone."""
+    """The view of one node. Raises CommandError if it does not answer, or is not in a cluster."""
     import msgspec
 
     from longhall.console.cluster_view import ClusterView
@@ -105,7 +105,7 @@ def ask(place: str) -> ClusterView:
 
 
 def behind_of(host: HostView) -> str:
-    """How far a host is from having everything, in words."""
+    """The lag of a host, in words."""
     if host.leads or not host.keeps:
         return ""
     if host.copied_bytes is not None and host.copied_bytes_total:

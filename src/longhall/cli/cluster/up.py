@@ -1,7 +1,7 @@
-"""`longhall cluster up`: a real cluster on this machine, with its ZooKeeper, until it is interrupted.
+"""`longhall cluster up`: a cluster on this machine, with its ZooKeeper, until it is interrupted.
 
-Every node is a `longhall serve` of its own on a directory of its own, exactly as on machines of their own. Each takes
-the usual ports of its doors, counted on from the first node's, where they are free, else free ones.
+Every node is a `longhall serve` process with its own directory, as on separate machines. Each uses the usual ports of
+its doors, counted up from the first node's, if they are free, else any free ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOG_TAIL_BYTES: Final = 2000
 
 @final
 class Child:
-    """One node."""
+    """The process of one node."""
 
     def __init__(self, number: int, directory: Path, command: list[str]) -> None:
         self.number = number
@@ -62,7 +62,7 @@ class Child:
         return None if self._process is None else self._process.poll()
 
     def look(self) -> bool:
-        """Whether it is ready. CommandError if it has ended."""
+        """True if the node is ready. Raises CommandError if it has ended."""
         if self.exit_code() is not None:
             tail = self.log_file.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
             raise CommandError(f"node {self.number} ended while it started: {tail[-1] if tail else 'without a word'}")
@@ -105,9 +105,9 @@ def up(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the nodes; may be repeated.")
     ] = None,
 ) -> None:
-    """Start a cluster on this machine and keep it running until interrupted. It needs Java for its ZooKeeper.
+    """Start a cluster on this machine and run it until interrupted. It needs Java for its ZooKeeper.
 
-    What was kept under --data by an earlier run is there again.
+    Data under --data from an earlier run is used again.
     """
     from longhall.coordination.address import has_password
     from longhall.coordination.ensemble import Ensemble, EnsembleError
@@ -161,7 +161,7 @@ def up(
 
 
 def _secret_file(home: Path, given: str | None, first: int, settings: list[str]) -> str | None:
-    """The file with the cluster's secret, made if these are the first nodes; None where --set names one, or none."""
+    """The file with the cluster's secret, created for the first nodes; None if --set names one."""
     if any(word.partition("=")[0].strip() == "cluster_secret" for word in settings):
         return None
     if given is not None:
@@ -194,7 +194,7 @@ def _child(home: Path, number: int, coordinator: str, settings: list[str], free_
 
 
 def _port(usual: int) -> int:
-    """The usual one if nobody has it, else 0."""
+    """The usual port if it is free, else 0."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -205,7 +205,7 @@ def _port(usual: int) -> int:
 
 
 def _wait_ready(children: list[Child]) -> None:
-    """Until all serve and are in sync."""
+    """Wait until all nodes serve and are in sync."""
     until = time.monotonic() + READY_S_MAX
     for _ in _looks(until):
         if all(child.look() for child in children) and _in_sync(children):
@@ -220,7 +220,7 @@ def _looks(until: float) -> Iterator[None]:
 
 
 def _in_sync(children: list[Child]) -> bool:
-    """Whether as many as should keep the hall have everything."""
+    """True if every node sees a complete in-sync set."""
     try:
         views = [ask(str(child.ready["http"])) for child in children]
     except CommandError:
@@ -252,7 +252,7 @@ def _announce(children: list[Child], coordinator: str, ready_file: str | None, s
 
 
 def _stay(children: list[Child]) -> None:
-    """Until interrupted; what ends meanwhile is said, with the command that starts it again."""
+    """Wait until interrupted; a node that ends is reported with the command that starts it again."""
     while True:
         for child in children:
             code = child.exit_code()

@@ -20,10 +20,10 @@ def upgrade(
     ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
 ) -> None:
-    """Raise the feature level: from then on nodes write formats that the version before does not know.
+    """Raise the feature level: from then on nodes write formats that the version before cannot read.
 
     Until then the old version can be started again on every node. Afterwards it is refused, and the level never goes
-    down. `longhall cluster status` shows the level, and what each node knows.
+    down. `longhall cluster status` shows the level, and the levels that each node supports.
     """
     from longhall.broker.gates import WORDS
     from longhall.console.api.upgrading import Upgraded

@@ -1,4 +1,4 @@
-"""`longhall cluster wing list|add|remove`: halls of their own beside the hall of a cluster, on chosen hosts."""
+"""`longhall cluster wing list|add|remove`: additional replication groups of a cluster, on chosen hosts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the wing
 def list_wings(
     options: ApiOptions,
 ) -> None:
-    """Show the wings of a cluster: who leads each, who keeps it, how much is placed there."""
+    """Show the wings of a cluster: the leader of each, its replicas, and how much is placed there."""
     from longhall.cli.profiles import find_http
 
     view = ask(find_http(options.address, options.profile).address)
@@ -50,7 +50,7 @@ def add_wing(
     ] = False,
     wait: WaitOption = True,
 ) -> None:
-    """Make a wing on these hosts, or move it there. Queues and topics are put there with the placement wing:NAME."""
+    """Create a wing on these hosts, or move it there. The placement wing:NAME puts queues and topics there."""
     try:
         numbers = [int(host) for host in hosts.split(",")]
     except ValueError:
@@ -71,7 +71,7 @@ def remove_wing(
     name: NameArgument,
     options: ApiOptions,
 ) -> None:
-    """End a wing in which nothing is placed."""
+    """Remove a wing in which nothing is placed."""
 
     def done(view: ClusterView) -> bool:
         return all(wing.name != name for wing in view.wings)

@@ -1,4 +1,4 @@
-"""`longhall pipeline archive`: topics and queues into Parquet files that replay, Spark and others read."""
+"""`longhall pipeline archive`: topics and queues as Parquet files that replay, Spark and others read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`longhall pipeline check`: whether jobs can run here, before one of them has to find out."""
+"""`longhall pipeline check`: verify that jobs can run here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def check(
     options: SparkOptions,
 ) -> None:
-    """Check Java, PySpark, the executors, and their way to the hall."""
+    """Check Java, PySpark, the executors, and their connection to the hall."""
     from longhall.pipeline.spark import check_java, check_pyspark
 
     with failures_in_one_line():

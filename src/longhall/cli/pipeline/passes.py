@@ -1,7 +1,7 @@
-"""Jobs that look at one name after another, once or again and again: reconcile and report.
+"""Jobs that process one name after another, once or repeatedly: reconcile and report.
 
-What a pass has found is noted in a file of the user's own for this very command. Whoever was interrupted and comes
-again soon goes on with the same period behind the names that are done; a pass that is complete leaves nothing behind.
+The results of a pass are stored in a file of the user for this very command. A command that was interrupted and is
+repeated soon continues with the same period and skips the names that are done; a complete pass removes the file.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def passes(
     interval_s: float,
     wait: Callable[[float], bool],
 ) -> Iterator[Pass]:
-    """The passes of a command: one, or one every so many seconds with the period as it is by then.
+    """The passes of a command: one, or one every `interval_s` seconds with the current period.
 
-    `wait` says after that time, or before, whether it was the last.
+    `wait` sleeps for that time and returns true if the pass was the last.
     """
     while True:
         yield Pass(job, {**words, "since": evidence.since, "until": evidence.until}, evidence.since, evidence.until)
@@ -51,7 +51,7 @@ def passes(
 
 @final
 class Pass:
-    """One pass: its period, and what is known of names already."""
+    """One pass: its period, and the results so far."""
 
     def __init__(self, job: str, words: Mapping[str, Any], since: str, until: str) -> None:
         name = hashlib.sha256(json.dumps(words, sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -68,7 +68,7 @@ class Pass:
             self.resumed = f"going on with what began at {show_timestamp(self.begun_ms)}; {len(self.known)} are done"
 
     def note(self, name: str, found: Any) -> None:
-        """Keep what was found. A disk that does not take it costs a rerun its time, and nothing else."""
+        """Store a result. If the disk refuses it, a repeated command only takes longer."""
         self.known[name] = found
         document = {"begun_ms": self.begun_ms, "period": list(self.period), "known": self.known}
         fresh = self._file.with_suffix(f".{os.getpid()}")
@@ -80,7 +80,7 @@ class Pass:
             pass
 
     def end(self) -> None:
-        """All names are done."""
+        """Remove the file: all names are done."""
         try:
             self._file.unlink(missing_ok=True)
         except OSError:

@@ -1,4 +1,4 @@
-"""`longhall pipeline reconcile`: whether all that was sent to queues was settled, and what was delivered twice."""
+"""`longhall pipeline reconcile`: whether every message sent to queues was settled, and which were delivered twice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reconcile(
     once: OnceOption = True,
     interval: IntervalOption = 60.0,
 ) -> None:
-    """Hold what was sent against what was delivered and settled. Exit code 1 if anything was lost."""
+    """Compare sent messages with delivered and settled ones. Exit code 1 if anything was lost."""
     from longhall.pipeline.reconcile import Balance, reconcile
 
     evidence.check()

@@ -1,4 +1,4 @@
-"""`longhall pipeline redrive`: the dead letters that a query chooses go back to work."""
+"""`longhall pipeline redrive`: move the dead letters that a query selects back to their queues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def redrive(
     rate: Annotated[int, typer.Option("--rate", min=0, help="So many a second; 0: as fast as it goes.")] = 0,
     http: HttpOption = None,
 ) -> None:
-    """Send the dead letters back to work that a query chooses, by anything in them."""
+    """Move the dead letters that a query selects, by anything in them."""
     from longhall.pipeline.job_input import LiveInput
     from longhall.pipeline.queue_tables import LIVE, redrive, run_query
 

@@ -1,4 +1,4 @@
-"""`longhall pipeline replay`: messages of an archive or a topic again, into any topic or queue."""
+"""`longhall pipeline replay`: replay messages of an archive or a topic into any topic or queue."""
 
 from __future__ import annotations
 

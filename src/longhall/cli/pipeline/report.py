@@ -29,7 +29,7 @@ def report(
     once: OnceOption = True,
     interval: IntervalOption = 300.0,
 ) -> None:
-    """Report on queues and topics: volumes, latency, attempts, dead letters, hot keys, lag, and what is to come."""
+    """Report on queues and topics: volumes, latency, attempts, dead letters, hot keys, lag, and a forecast."""
     from longhall.pipeline.report.job import lags, make_report, write_whole
 
     evidence.check()
@@ -68,7 +68,7 @@ def report(
 
 
 def _free_bytes(address: str) -> int:
-    """What the node says is free on its disk; 0 if nobody says anything."""
+    """The free bytes on the node's disk by its metrics; 0 if they are unknown."""
     if not address:
         return 0
     with suppress(OSError, ValueError), urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:

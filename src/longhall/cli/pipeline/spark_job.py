@@ -1,4 +1,4 @@
-"""What every job of the pipeline shares on the command line: options, a session, progress, and one line at its end."""
+"""The shared part of the pipeline's jobs: options, a Spark session, progress, and one line at the end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TopicsOption = Annotated[
 
 @final
 class ProgressDisplay:
-    """Progress on standard error: a bar on a terminal, a line now and then into a pipe, nothing for programs."""
+    """Progress on standard error: a bar on a terminal, a line every few seconds into a pipe, nothing for JSON."""
 
     def __init__(self, silent: bool = False, clock: Callable[[], float] | None = None) -> None:
         import time
@@ -60,12 +60,12 @@ class ProgressDisplay:
         self._told_at = -PROGRESS_LINE_S
 
     def say(self, words: str) -> None:
-        """Something that happened once; nothing is said of nothing."""
+        """Print a line, unless it is empty."""
         if words and not self._silent:
             print_note(words)
 
     def show(self, words: str, done: int, total: int | None = None, unit: str = "messages") -> None:
-        """How far it is. A total of None means that nobody knows."""
+        """Show the progress. A total of None is unknown."""
         if self._silent:
             return
         if sys.stderr.isatty():
@@ -100,7 +100,7 @@ class ProgressDisplay:
 
 @final
 class Job:
-    """What a job is given."""
+    """The session and the controls of a running job."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, steps: ProgressDisplay, interrupts: Interrupts) -> None:
         self.spark = spark
@@ -110,10 +110,9 @@ class Job:
         self._interrupts = interrupts
 
     def attend(self, work: Callable[[], _T], *, once: bool) -> _T | None:
-        """Have the work done, which waits with `wait` and with nothing else.
+        """Run the work, which may block only in `wait`.
 
-        Of what goes on until it is interrupted, an interrupt is an end as good as any; what was to be done once is not
-        done then, and the command ends so. Raises CommandError.
+        An interrupt is a regular end of a continuous job; a job that runs once fails with it. Raises CommandError.
         """
         done = self._interrupts.attend(work, self.spark.sparkContext.cancelAllJobs)
         if self._interrupts.came:
@@ -173,7 +172,7 @@ def spark_job(name: str, options: SparkOptions, *, reaches: bool = True) -> Iter
 
 @contextmanager
 def failures_in_one_line() -> Iterator[None]:
-    """Spark's failures come with pages of Java; what was meant is one line of them."""
+    """Reduce Spark's failures, which come with pages of Java, to the line that explains them."""
     from longhall.pipeline.refusals import one_line_reason
 
     try:
@@ -189,7 +188,7 @@ def failures_in_one_line() -> Iterator[None]:
 
 
 def check_reachable(address: str) -> None:
-    """Ask the broker for a sign of life before Spark takes its seconds to start."""
+    """Check that the broker answers before Spark takes seconds to start."""
     from longhall.client.hall import Hall
     from longhall.pipeline.blocking_client import BlockingClient
 

@@ -1,4 +1,4 @@
-"""`longhall pipeline sql`: a query that keeps running, from topics to a topic."""
+"""`longhall pipeline sql`: a continuous query from topics to a topic."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def sql(
 
 
 def follow(query: StreamingQuery, steps: ProgressDisplay, wait: Callable[[float], bool]) -> tuple[int, int]:
-    """Tell how far it is until it ends, or until an end is wanted; returns how many rows and batches it read."""
+    """Show the progress until the query ends or `wait` says to stop; returns the rows and batches that it read."""
     seen: dict[int, int] = {}
     while True:
         is_over = not query.isActive
