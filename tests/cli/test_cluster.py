@@ -140,7 +140,7 @@ def test_moving_says_what_and_where(run: Run, told: Told) -> None:
 def test_moving_nothing_or_too_much_is_a_slip(run: Run, words: list[str]) -> None:
     ended = run("cluster", "move", *words)
     assert ended.code == 2
-    assert "say FROM and TO, or --leader NODE, or --spread" in ended.err
+    assert "give FROM and TO, or --leader NODE, or --spread" in ended.err
 
 
 def test_a_refusal_is_one_line(run: Run, told: Told) -> None:

@@ -108,7 +108,7 @@ class ApiClient:
         except (OSError, http.client.HTTPException):
             raise CommandError(
                 f"no node answers at {self.place.address}; start one with `longhall serve`, "
-                "or say where it is with --http",
+                "or give its address with --http",
                 Exit.UNREACHABLE,
             ) from None
         if answer.status >= 400:
@@ -142,7 +142,7 @@ class ApiClient:
 
     def _stranger(self) -> CommandError:
         return CommandError(
-            f"what answers at {self.place.address} is no Longhall API; say where it is with --http", Exit.REFUSED
+            f"what answers at {self.place.address} is not a Longhall API; give its address with --http", Exit.REFUSED
         )
 
 

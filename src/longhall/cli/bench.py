@@ -36,7 +36,7 @@ def bench(
     size: Annotated[str, typer.Option(help="Size of a message.")] = "1 KiB",
     batch: Annotated[str, typer.Option(help="Size of a batch.")] = "64 KiB",
     partitions: Annotated[int, typer.Option("--partitions", "-n", min=1, max=10_000)] = 1,
-    in_flight: Annotated[int, typer.Option(min=1, max=100, help="Batches on their way at once.")] = 8,
+    in_flight: Annotated[int, typer.Option(min=1, max=100, help="Batches in flight at once.")] = 8,
     compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
     acks: Annotated[
         Acks, typer.Option(help="Wait until it is durable (all) or until the leader has it (1).")

@@ -30,14 +30,18 @@ def consume(
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as messages come, from the end unless --from says otherwise.")
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Print messages as they arrive, from the end unless --from says otherwise."
+        ),
     ] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many messages.")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-P", min=0, help="Only these; repeatable.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="As a member of this group: go on where it was, and commit.")
+        str | None,
+        typer.Option("--group", "-g", help="Read as a member of this group from its committed offsets, and commit."),
     ] = None,
     keys: Annotated[bool, typer.Option("--keys", "-k", help="Print keys before values.")] = False,
     key_separator: Annotated[str, typer.Option("--key-separator", "-K", help="Between key and value.")] = "\\t",
@@ -46,10 +50,10 @@ def consume(
     offsets: Annotated[bool, typer.Option("--offsets", help="Print PARTITION:OFFSET.")] = False,
     filter: Annotated[
         str,
-        typer.Option(help="Only what fits by its headers: \"city = 'Oslo' AND price > 10\", or a policy in JSON."),
+        typer.Option(help="Only messages whose headers match: \"city = 'Oslo' AND price > 10\", or a policy in JSON."),
     ] = "",
     uncommitted: Annotated[
-        bool, typer.Option("--uncommitted", help="Show what open and aborted transactions wrote as well.")
+        bool, typer.Option("--uncommitted", help="Show messages of open and aborted transactions as well.")
     ] = False,
     address: AddressOption = None,
     profile: ProfileOption = None,
@@ -62,7 +66,7 @@ def consume(
     from longhall.cli.start_position import parse_start_position
 
     if group is not None and partition:
-        raise CommandError("a group shares out the partitions itself: leave --partition or --group out", Exit.USAGE)
+        raise CommandError("a group assigns partitions itself: leave --partition or --group out", Exit.USAGE)
     place = parse_start_position(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
     options = ConsumeOptions(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
     style = LineStyle(unescape(key_separator) if keys else None, headers, timestamps, offsets)

@@ -30,7 +30,9 @@ app = typer.Typer(name="dlq", help="Dead letters: list, show, edit, redrive, mov
 QueueArgument = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE", help="A queue of dead letters, or one whose they are.", autocompletion=complete_queue
+        metavar="QUEUE",
+        help="A dead-letter queue, or the queue whose dead letters are meant.",
+        autocompletion=complete_queue,
     ),
 ]
 MessageArgument = Annotated[str, typer.Argument(metavar="MESSAGE", help="The id of the message.")]
@@ -50,7 +52,7 @@ _MOVES = columns(
 def list_letters(
     queue: QueueArgument,
     options: ApiOptions,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")] = 20,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most messages.")] = 20,
 ) -> None:
     """List dead letters with the reason, the source and the number of attempts."""
     from longhall.cli.api_client import queue_path
@@ -106,13 +108,13 @@ def edit(
     queue: QueueArgument,
     message: MessageArgument,
     options: ApiOptions,
-    body: Annotated[str | None, typer.Option("--body", "-b", help="Another body.")] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="Another body, out of a file.")] = None,
+    body: Annotated[str | None, typer.Option("--body", "-b", help="The new body.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="A file with the new body.")] = None,
     attribute: Annotated[
-        list[str] | None, typer.Option("--attribute", "-A", metavar="NAME=VALUE", help="Set one; repeatable.")
+        list[str] | None, typer.Option("--attribute", "-A", metavar="NAME=VALUE", help="Set an attribute; repeatable.")
     ] = None,
     unset: Annotated[
-        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Take one away; repeatable.")
+        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Remove an attribute; repeatable.")
     ] = None,
 ) -> None:
     """Change the body or the attributes of a dead letter; without options the body opens in your editor."""
@@ -121,7 +123,7 @@ def edit(
     from longhall.console.api.letters import LetterOut
 
     if body is not None and file is not None:
-        raise CommandError("say --body or --file, not both", Exit.USAGE)
+        raise CommandError("give --body or --file, not both", Exit.USAGE)
     client = options.open_client()
     path = queue_path(_letters_of(client, queue), "letters", message)
     letter = client.ask("GET", path, LetterOut)
@@ -145,15 +147,17 @@ def redrive(
     target: Annotated[
         str,
         typer.Option(
-            "--to", help="To this queue; else each back to where it came from.", autocompletion=complete_queue
+            "--to",
+            help="The target queue; by default each message returns to its source.",
+            autocompletion=complete_queue,
         ),
     ] = "",
-    rate: Annotated[int, typer.Option("--rate", min=0, help="So many a second; 0: as fast as it goes.")] = 0,
+    rate: Annotated[int, typer.Option("--rate", min=0, help="Messages a second; 0: no limit.")] = 0,
     ids: Annotated[
         list[str] | None, typer.Option("--id", metavar="MESSAGE", help="Only this message; repeatable.")
     ] = None,
-    filter: Annotated[str, typer.Option("--filter", "-f", help="Only those whose attributes fit.")] = "",
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Begin it and do not wait for its end.")] = False,
+    filter: Annotated[str, typer.Option("--filter", "-f", help="Only messages whose attributes match.")] = "",
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Start the move and do not wait for its end.")] = False,
 ) -> None:
     """Move dead letters back to their queues. The move continues if this command or the node is stopped."""
     from longhall.cli.api_client import queue_path
@@ -169,7 +173,9 @@ def redrive(
     try:
         move = _follow(client, name, move, options.output)
     except KeyboardInterrupt:
-        print_note(f"it goes on; `longhall dlq moves {name}` shows how far, `longhall dlq cancel {name}` stops it")
+        print_note(
+            f"the move continues; `longhall dlq moves {name}` shows its progress, `longhall dlq cancel {name}` stops it"
+        )
         raise
     sentence = f"moved {move.moved} of {move.to_move} messages: {move.state.lower()}"
     show_outcome(_move_row(move), sentence, options.output)
@@ -200,7 +206,7 @@ def _look(client: ApiClient, name: str, task_id: str) -> MoveTask:
     for move in _moves(client, name):
         if move.task_id == task_id:
             return move
-    raise CommandError("the node does not know the move any more")
+    raise CommandError("the node has forgotten the move")
 
 
 def _moves(client: ApiClient, name: str) -> list[MoveTask]:
@@ -235,7 +241,7 @@ def cancel(
     client, name = _open(options, queue)
     running = [move for move in _moves(client, name) if move.state not in ENDED]
     if not running:
-        raise CommandError(f"nothing is moved out of {name} at the moment")
+        raise CommandError(f"no move out of {name} is running")
     move = client.ask("DELETE", f"moves/{running[0].task_id}", MoveTask)
     show_outcome(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", options.output)
 

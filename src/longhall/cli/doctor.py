@@ -124,7 +124,7 @@ def _examine(data: str, verify: bool) -> tuple[Examination, str | None]:
     from longhall.world.real.disk import RealDisk
 
     if not os.path.isfile(os.path.join(data, "longhall.json")):
-        raise CommandError(f"{data} is no data directory: there is no longhall.json in it", Exit.USAGE)
+        raise CommandError(f"{data} is not a data directory: it has no longhall.json", Exit.USAGE)
     try:
         with _locked(data) as running, _progress(verify) as progress:
             examination = Examination(RealDisk(data))

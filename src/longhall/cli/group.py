@@ -139,17 +139,22 @@ def reset(
     to: Annotated[
         str | None, typer.Option(help="earliest, latest, an offset, -10 for the last ten, or a time like '2h ago'.")
     ] = None,
-    shift_by: Annotated[int | None, typer.Option(help="Forward, or back if negative, from what is committed.")] = None,
-    topic: Annotated[
-        list[str] | None, typer.Option(help="TOPIC or TOPIC:0,1; repeatable. Otherwise all that the group has read.")
+    shift_by: Annotated[
+        int | None, typer.Option(help="Move from the committed offset forward, or back if negative.")
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be done.")] = False,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="TOPIC or TOPIC:0,1; repeatable. By default all topics with committed offsets."),
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Commit the new offsets; without it they are only shown.")
+    ] = False,
 ) -> None:
     """Move the offsets of a group without members. Without --execute it only shows the plan."""
     from longhall.cli.offset_reset import plan_reset
 
     if (to is None) == (shift_by is None):
-        raise CommandError("say where: either --to or --shift-by", Exit.USAGE)
+        raise CommandError("give either --to or --shift-by", Exit.USAGE)
 
     async def ask(hall: Hall) -> list[Row]:
         plan = await plan_reset(hall, group, topic or [], to, shift_by)
@@ -166,9 +171,9 @@ def reset(
     if options.output is Format.JSON:
         show_json({"group": group, "executed": execute, "offsets": rows})
         return
-    show_rows(rows, _RESET, options.output, f"{group} has read nothing; name what it shall read with --topic")
+    show_rows(rows, _RESET, options.output, f"{group} has committed nothing; name topics with --topic")
     if rows and not execute:
-        print_note("nothing was changed; say --execute to do it")
+        print_note("nothing was changed; --execute commits the new offsets")
 
 
 @app.command()

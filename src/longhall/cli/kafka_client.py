@@ -40,7 +40,7 @@ async def _converse(place: str, conversation: Callable[[Hall], Awaitable[_T]]) -
         hall = await Hall.connect(RealNetwork(), place, client_id="longhall-cli")
     except Unreachable:
         raise CommandError(
-            f"no node answers at {place}; start one with `longhall serve`, or say where it is with --address",
+            f"no node answers at {place}; start one with `longhall serve`, or give its address with --address",
             Exit.UNREACHABLE,
         ) from None
     try:

@@ -37,9 +37,9 @@ def edited_body(letter: LetterOut, body: str | None, file: Path | None) -> Text:
         except OSError as failure:
             raise CommandError(f"{file}: {failure.strerror}", Exit.USAGE) from None
     if not sys.stdin.isatty():
-        raise CommandError("nothing to change: say --body, --file, --attribute or --unset", Exit.USAGE)
+        raise CommandError("nothing to change: give --body, --file, --attribute or --unset", Exit.USAGE)
     if not isinstance(letter.body, str):
-        raise CommandError("the body is no text; give another one with --file", Exit.USAGE)
+        raise CommandError("the body is not text; give a new one with --file", Exit.USAGE)
     text = click.edit(letter.body, require_save=True)
     if text is None:
         raise CommandError("nothing was changed", Exit.REFUSED)

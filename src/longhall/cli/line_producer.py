@@ -49,7 +49,7 @@ async def produce_lines(
             outcome.messages += 1
             outcome.bytes += size
         elif outcome.failure is None:
-            outcome.failure = f"line {number} was not taken: {failure}"
+            outcome.failure = f"line {number} was refused: {failure}"
 
     number = 0
     try:

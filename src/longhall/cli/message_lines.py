@@ -85,7 +85,7 @@ def parse_json_line(line: bytes, number: int) -> Message:
             timestamp,
         )
     except (ValueError, binascii.Error) as failure:
-        raise CommandError(f"line {number} is no message: {failure}", Exit.USAGE) from None
+        raise CommandError(f"line {number} is not a message: {failure}", Exit.USAGE) from None
 
 
 def text_line(record: Record, partition: int, style: LineStyle) -> bytes:

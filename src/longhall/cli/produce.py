@@ -63,20 +63,21 @@ def produce(
         LineFormat, typer.Option("--format", "-f", help="text, or json as `consume -o json` writes it.")
     ] = LineFormat.TEXT,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="What stands between key and value in a line.")
+        str | None, typer.Option("--key-separator", "-K", help="The separator between key and value.")
     ] = None,
     headers: Annotated[
         bool, typer.Option("--headers", help="Lines begin with headers, NAME=VALUE,NAME=VALUE and a tab.")
     ] = False,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="For every message; repeatable.")
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every message; repeatable."),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every message that has none.")] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-P", min=0, help="Where to; otherwise the key decides.")
+        int | None, typer.Option("--partition", "-P", min=0, help="The partition; by default the key decides.")
     ] = None,
     keep_partitions: Annotated[
-        bool, typer.Option("--keep-partitions", help="JSON lines go to the partition that they name.")
+        bool, typer.Option("--keep-partitions", help="Send JSON lines to the partition that they name.")
     ] = False,
     compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
     acks: Annotated[

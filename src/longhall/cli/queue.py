@@ -50,7 +50,7 @@ _FACTS = (Column("fact", "queue"), Column("value", "value"))
 @with_option_groups
 def list_queues(
     options: ApiOptions,
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only queues whose names begin so.")] = "",
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only queues whose names have this prefix.")] = "",
     watching: WatchOption = False,
 ) -> None:
     """List queues with their messages: available, in flight, delayed, and the age of the oldest that waits."""
@@ -166,8 +166,8 @@ def create(
     queue: NewQueueArgument,
     settings: Fields,
     options: ApiOptions,
-    topic: Annotated[str, typer.Option("--topic", help="Consume a topic that is there already as a queue.")] = "",
-    if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it is there already.")] = False,
+    topic: Annotated[str, typer.Option("--topic", help="Consume an existing topic as a queue.")] = "",
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it exists.")] = False,
 ) -> None:
     """Create a queue. Durations and sizes may be words: "30s", "2 weeks", "256 KiB"."""
     from longhall.cli.api_client import queue_path
@@ -179,7 +179,7 @@ def create(
         page = client.ask("GET", "queues", QueuePage, query={"prefix": queue, "limit": 1})
         if page.queues and page.queues[0].name == queue:
             there = client.ask("GET", queue_path(queue), QueueShape)
-            _changed(there, f"{queue} is there already", options.output)
+            _changed(there, f"{queue} exists already", options.output)
             return
     made = client.ask("POST", "queues", QueueShape, value)
     _changed(made, f"created {queue}", options.output)
@@ -193,7 +193,7 @@ def alter(
     settings: Fields,
     options: ApiOptions,
     back: Annotated[
-        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Back to its default; repeatable.")
+        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Reset to the default; repeatable.")
     ] = None,
 ) -> None:
     """Change a queue's settings; settings that are not given stay as they are."""
@@ -202,7 +202,7 @@ def alter(
 
     removed = unset_settings(back or [])
     if not settings and not removed:
-        raise CommandError("nothing to change: say a setting, or --unset NAME", Exit.USAGE)
+        raise CommandError("nothing to change: give a setting, or --unset NAME", Exit.USAGE)
     client = options.open_client()
     current = client.ask("GET", queue_path(queue), QueueShape).settings
     value = {"settings": {**nest_settings(settings, current), **removed}}

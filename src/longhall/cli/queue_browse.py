@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 BODY_CHARACTERS_MAX: Final = 60
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
-CountOption = Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")]
-SettledOption = Annotated[bool, typer.Option("--settled", help="Show what is settled and still kept as well.")]
+CountOption = Annotated[int, typer.Option("--count", "-n", min=1, help="The most messages.")]
+SettledOption = Annotated[bool, typer.Option("--settled", help="Show settled messages that are still kept as well.")]
 
 _COLUMNS = columns(
     "place state sent attempts group message_id body", right="place attempts", titles={"message_id": "id"}
@@ -47,7 +47,7 @@ def peek(
 def search(
     queue: QueueArgument,
     options: ApiOptions,
-    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What the body contains.")] = "",
+    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="Text that the body contains.")] = "",
     filter: Annotated[
         str, typer.Option("--filter", "-f", help="On attributes: kind = 'order' AND size > 5, or a policy in JSON.")
     ] = "",

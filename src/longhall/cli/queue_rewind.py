@@ -18,7 +18,8 @@ from longhall.cli.timestamps import parse_timestamp_ms
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
 OffsetOption = Annotated[
-    list[str] | None, typer.Option("--offset", metavar="LANE:OFFSET", help="Or from this offset of a lane; repeatable.")
+    list[str] | None,
+    typer.Option("--offset", metavar="LANE:OFFSET", help="The position as an offset of a lane; repeatable."),
 ]
 
 
@@ -35,7 +36,7 @@ def rewind(
     from longhall.console.api.queues import QueueShape
 
     destination = _destination(place, offsets)
-    confirm(f"give out the messages of {queue} again, settled or not?", yes)
+    confirm(f"deliver the messages of {queue} again, settled or not?", yes)
     described = options.open_client().ask("POST", queue_path(queue, "rewind"), QueueShape, destination)
     available = described.depth.available
     show_outcome(

@@ -49,71 +49,84 @@ class Option(NamedTuple):
 OPTIONS: Final = (
     Option("lease_ms", "--lease", DURATION, "How long a received message is hidden from others."),
     Option("delay_ms", "--delay", DURATION, "How long a sent message is hidden before it can be received."),
-    Option("wait_ms", "--wait", DURATION, "How long a receiver waits for a message when it does not say."),
+    Option("wait_ms", "--wait", DURATION, "How long a receiver waits for a message by default."),
     Option("retention_ms", "--retention", DURATION, "How long messages are kept."),
     Option("time_to_live_ms", "--time-to-live", DURATION, "How long a message may wait; 0: until retention ends."),
     Option("message_bytes_max", "--message-bytes", SIZE, "The largest message in one piece."),
     Option("whole_bytes_max", "--whole-bytes", SIZE, "The largest message in parts; 0: none."),
-    Option("messages_max", "--messages", COUNT, "Messages that the queue holds; 0: no bound."),
-    Option("bytes_max", "--bytes", SIZE, "Bytes that the queue holds; 0: no bound."),
+    Option("messages_max", "--messages", COUNT, "The most messages in the queue; 0: no bound."),
+    Option("bytes_max", "--bytes", SIZE, "The most bytes in the queue; 0: no bound."),
     Option(
         "when_full",
         "--when-full",
         "wait|refuse|drop-oldest|dead-letter",
         "What happens when it is full: wait, refuse, drop-oldest or dead-letter.",
     ),
-    Option("in_flight_max", "--in-flight", COUNT, "Messages that may be leased at once."),
-    Option("priorities", "--priorities", COUNT, "Levels of priority; decided when the queue is made."),
-    Option("fifo", "--fifo", YES, "Order within a group of messages; decided when the queue is made."),
-    Option("fair", "--no-fair", NO, "Do not serve groups in turn where there is no fifo."),
-    Option("one_by_one", "--one-by-one", YES, "The next message only when the one before is done with."),
+    Option("in_flight_max", "--in-flight", COUNT, "The most messages that may be leased at once."),
+    Option("priorities", "--priorities", COUNT, "Priority levels; fixed at creation."),
+    Option("fifo", "--fifo", YES, "Order within message groups; fixed at creation."),
+    Option("fair", "--no-fair", NO, "Do not serve message groups in turn in a queue without fifo."),
+    Option("one_by_one", "--one-by-one", YES, "Deliver a message only when the one before is settled."),
     Option(
         "delivery",
         "--delivery",
         "at-most-once|at-least-once|exactly-once",
-        "What is promised: at-most-once, at-least-once or exactly-once.",
+        "The delivery guarantee: at-most-once, at-least-once or exactly-once.",
     ),
-    Option("deduplication", "--deduplication", "off|id|content", "How repeated sends are known: off, id or content."),
     Option(
-        "deduplication_scope", "--deduplication-scope", "queue|group", "Within what they are repeats: queue or group."
+        "deduplication", "--deduplication", "off|id|content", "How repeated sends are recognised: off, id or content."
     ),
-    Option("deduplication_window_ms", "--deduplication-window", DURATION, "For how long they are known."),
-    Option("repeated_sends", "--repeated-sends", "answer|refuse", "answer a repeat like the first, or refuse it."),
-    Option("filter", "--filter", "FILTER", "Of a queue over a topic: only messages that fit stand in it."),
-    Option("settled", "--settled", "free|keep", "free what is settled soon, or keep it until retention ends."),
+    Option(
+        "deduplication_scope", "--deduplication-scope", "queue|group", "The scope of deduplication: queue or group."
+    ),
+    Option("deduplication_window_ms", "--deduplication-window", DURATION, "How long repeated sends are recognised."),
+    Option(
+        "repeated_sends", "--repeated-sends", "answer|refuse", "Answer a repeated send like the first, or refuse it."
+    ),
+    Option("filter", "--filter", "FILTER", "For a queue over a topic: only messages that match are in it."),
+    Option("settled", "--settled", "free|keep", "Free settled messages soon, or keep them until retention ends."),
     Option(
         "acknowledge",
         "--acknowledge",
         "one|quorum|all",
-        "In a cluster: a message is taken when one host has it, a quorum, or all in sync.",
+        "In a cluster: acknowledge when one host, a quorum, or all in-sync replicas have the message.",
     ),
     Option(
         "placement",
         "--placement",
         "hall|any-host|parts|share|wing:NAME",
-        "In a cluster: where it is kept, by one leader or by several; decided when it is made.",
-    ),
-    Option("dead_letters.queue", "--dead-letters", TEXT, "Where messages go that cannot be delivered."),
-    Option("dead_letters.attempts_max", "--attempts", COUNT, "Attempts before a message goes there."),
-    Option(
-        "dead_letters.on_delete", "--no-letters-on-delete", NO, "What is in it when it is deleted is gone, not there."
-    ),
-    Option("retry.first_ms", "--retry-first", DURATION, "How long a message waits after it was first given back."),
-    Option("retry.factor", "--retry-factor", FACTOR, "How much longer each time."),
-    Option("retry.longest_ms", "--retry-longest", DURATION, "How long at most."),
-    Option("hours", "--hours", HOURS, "Give out only between these hours of the day, UTC."),
-    Option(
-        "audit", "--audit", "off|deliveries", "Write down deliveries, settles, returns and deaths: off or deliveries."
+        "In a cluster: where the queue is stored, by one leader or by several; fixed at creation.",
     ),
     Option(
-        "partitions", "--partitions", COUNT, "Logs that the queue is spread over, at least; decided when it is made."
+        "dead_letters.queue", "--dead-letters", TEXT, "The dead-letter queue, for messages that cannot be delivered."
     ),
+    Option("dead_letters.attempts_max", "--attempts", COUNT, "Attempts before a message is dead-lettered."),
     Option(
-        "parts_max", "--parts-max", COUNT, "Logs that it is spread over when it is full; it grows to that by doubling."
+        "dead_letters.on_delete",
+        "--no-letters-on-delete",
+        NO,
+        "Do not dead-letter the messages of a queue that is deleted.",
     ),
-    Option("grow_at", "--grow-at", COUNT, "It grows when its parts are filled to so many percent."),
-    Option("shrink_at", "--shrink-at", COUNT, "It shrinks when they are filled to less than so many percent."),
-    Option("shrink_after_ms", "--shrink-after", DURATION, "For how long that must have been so."),
+    Option("retry.first_ms", "--retry-first", DURATION, "The delay of the first retry."),
+    Option("retry.factor", "--retry-factor", FACTOR, "The factor between the delays of two retries."),
+    Option("retry.longest_ms", "--retry-longest", DURATION, "The longest delay of a retry."),
+    Option("hours", "--hours", HOURS, "Deliver only between these hours of the day, UTC."),
+    Option(
+        "audit",
+        "--audit",
+        "off|deliveries",
+        "Write deliveries, settles, returns and deaths to the audit topic: off or deliveries.",
+    ),
+    Option("partitions", "--partitions", COUNT, "The least partitions of the queue; fixed at creation."),
+    Option("parts_max", "--parts-max", COUNT, "The most partitions of the queue; it grows to them by doubling."),
+    Option("grow_at", "--grow-at", COUNT, "The queue grows when its partitions are filled to this percentage."),
+    Option(
+        "shrink_at",
+        "--shrink-at",
+        COUNT,
+        "The queue shrinks when its partitions are filled to less than this percentage.",
+    ),
+    Option("shrink_after_ms", "--shrink-after", DURATION, "How long they must have been filled that little."),
     Option("tags", "--tag", PAIRS, "A tag; repeatable."),
 )
 
@@ -170,7 +183,7 @@ def _value(option: Option, value: Any) -> object:
         if "|" in option.kind and value not in option.kind.split("|"):
             raise ValueError(f"choose one of {option.kind.replace('|', ', ')}")
     except ValueError as failure:
-        words = f"{value!r} is no number" if "invalid literal" in str(failure) else str(failure)
+        words = f"{value!r} is not a number" if "invalid literal" in str(failure) else str(failure)
         raise CommandError(f"{option.flag}: {words}", Exit.USAGE) from None
     return value
 
@@ -192,7 +205,7 @@ def nest_settings(fields: Fields, current: Fields | None = None) -> Fields:
             found[above] = value
     letters = found.get("dead_letters")
     if isinstance(letters, dict) and "queue" not in letters:
-        raise CommandError("--dead-letters is missing: say where the messages shall go", Exit.USAGE)
+        raise CommandError("--dead-letters is missing: it names the dead-letter queue", Exit.USAGE)
     return found
 
 
@@ -238,7 +251,7 @@ def _words(option: Option, value: object) -> str:
 
 def _at_least_nothing(amount: int) -> int:
     if amount < 0:
-        raise ValueError("it cannot be without end; say how much")
+        raise ValueError("it cannot be unlimited; give an amount")
     return amount
 
 
@@ -252,7 +265,7 @@ def _hours(text: str) -> Fields:
 def _minute(text: str) -> int:
     hours, colon, minutes = text.strip().partition(":")
     if not (colon and hours.isdigit() and minutes.isdigit() and int(minutes) < 60 and int(hours) <= 24):
-        raise ValueError(f"{text!r} is no time of the day; write it like 22:00")
+        raise ValueError(f"{text!r} is not a time of day; write it like 22:00")
     return int(hours) * 60 + int(minutes)
 
 

@@ -16,20 +16,20 @@ from longhall.node.quantities import parse_duration_ms
 
 def receive(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)],
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")] = 1,
-    everything: Annotated[bool, typer.Option("--all", help="Until nothing is available any more.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="For as long as messages come.")] = False,
-    wait: Annotated[str, typer.Option("--wait", "-w", help="Wait so long for the first one, like 20s.")] = "0",
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most messages.")] = 1,
+    everything: Annotated[bool, typer.Option("--all", help="Receive until the queue is empty.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Receive until interrupted.")] = False,
+    wait: Annotated[str, typer.Option("--wait", "-w", help="How long to wait for the first message, like 20s.")] = "0",
     lease: Annotated[
-        str | None, typer.Option("--lease", help="How long they are hidden from others; else as the queue.")
+        str | None, typer.Option("--lease", help="The length of the lease; by default that of the queue.")
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Do not settle: they come back when their lease is over.")
+        bool, typer.Option("--keep", help="Do not settle: the messages are delivered again when their lease ends.")
     ] = False,
     filter: Annotated[
-        str, typer.Option("--filter", help="Only those whose attributes fit: kind = 'order' AND size > 5.")
+        str, typer.Option("--filter", help="Only messages whose attributes match: kind = 'order' AND size > 5.")
     ] = "",
-    raw: Annotated[bool, typer.Option("--raw", help="Bodies as they are, without line ends between them.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Write bodies without line ends between them.")] = False,
     address: HttpOption = None,
     profile: ProfileOption = None,
     output: LineOutputOption = LineFormat.TEXT,
@@ -42,7 +42,7 @@ def receive(
     from longhall.cli.receiver import ReceiveOptions, Receiver
 
     if everything and follow:
-        raise CommandError("say --all or --follow, not both", Exit.USAGE)
+        raise CommandError("give --all or --follow, not both", Exit.USAGE)
     options = ReceiveOptions(
         limit=None if everything or follow else count,
         follow=follow,
@@ -64,5 +64,5 @@ def _duration(option: str, words: str) -> int:
     except ValueError as failure:
         raise CommandError(f"{option}: {failure}", Exit.USAGE) from None
     if amount_ms < 0:
-        raise CommandError(f"{option}: it cannot be without end; --follow waits for ever", Exit.USAGE)
+        raise CommandError(f"{option}: it cannot be unlimited; --follow waits for ever", Exit.USAGE)
     return amount_ms

@@ -101,6 +101,6 @@ class Receiver:
         if refused:
             raise CommandError(
                 f"{len(refused)} of {len(receipts)} were not settled ({refused[0].message}): "
-                "their lease ended before they were written; say a longer --lease",
+                "their lease ended before they were written; give a longer --lease",
                 Exit.REFUSED,
             )

@@ -30,7 +30,7 @@ _COLUMNS = columns(
 @with_option_groups
 def scrub(
     options: ApiOptions,
-    now: Annotated[bool, typer.Option("--now", help="Begin a pass at once on every node, and wait for it.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Start a pass at once on every node, and wait for it.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="With --now: wait until it is done.")] = True,
 ) -> None:
     """Show the progress of the scrub, which reads everything on the disks and repairs what is damaged.

@@ -34,19 +34,24 @@ def send(
         LineFormat, typer.Option("--format", help="Lines are text, or json as `receive -o json` writes it.")
     ] = LineFormat.TEXT,
     attribute: Annotated[
-        list[str] | None, typer.Option("--attribute", "-A", metavar="NAME=VALUE", help="For every one; repeatable.")
+        list[str] | None,
+        typer.Option("--attribute", "-A", metavar="NAME=VALUE", help="An attribute of every message; repeatable."),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every message.")] = None,
     group: Annotated[str, typer.Option("--group", "-g", help="The group of every message.")] = "",
-    deduplication_id: Annotated[str, typer.Option("--deduplication-id", help="What repeats are known by.")] = "",
+    deduplication_id: Annotated[
+        str, typer.Option("--deduplication-id", help="The deduplication id of the messages.")
+    ] = "",
     delay: Annotated[
-        str | None, typer.Option("--delay", help="Hide them so long, like 10min; else as the queue.")
+        str | None, typer.Option("--delay", help="The delay of delivery, like 10min; by default that of the queue.")
     ] = None,
-    time_to_live: Annotated[str | None, typer.Option("--time-to-live", help="How long they may wait.")] = None,
+    time_to_live: Annotated[str | None, typer.Option("--time-to-live", help="How long the messages may wait.")] = None,
     priority: Annotated[int, typer.Option("--priority", min=0, max=254, help="0 is the lowest.")] = 0,
-    reply_to: Annotated[str, typer.Option("--reply-to", help="The queue that an answer shall go to.")] = "",
-    correlation_id: Annotated[str, typer.Option("--correlation-id", help="What the answer is known by.")] = "",
-    report_fate: Annotated[bool, typer.Option("--report-fate", help="Tell that queue what became of them.")] = False,
+    reply_to: Annotated[str, typer.Option("--reply-to", help="The queue for replies.")] = "",
+    correlation_id: Annotated[str, typer.Option("--correlation-id", help="The correlation id of the reply.")] = "",
+    report_fate: Annotated[
+        bool, typer.Option("--report-fate", help="Send delivery reports to the reply queue.")
+    ] = False,
 ) -> None:
     """Send messages to a queue; what is acknowledged is on the disk."""
     from longhall.cli.sender import Sender

@@ -62,7 +62,7 @@ class Sender:
         except ValueError:
             given = None
         if not isinstance(given, dict) or "body" not in given:
-            raise CommandError(f"line {number} is no message: it is no JSON object with a body", Exit.USAGE)
+            raise CommandError(f"line {number} is not a message: it is not a JSON object with a body", Exit.USAGE)
         # What `receive` writes says more than a sender may say.
         own = {name: given[name] for name in ("body", *MessageFields.__struct_fields__) if name in given}
         chosen = {name: value for name, value in self._fields.items() if value not in ("", {}, -1, 0, False)}
@@ -79,7 +79,7 @@ class Sender:
         sent = self._client.ask("POST", queue_path(self.queue, "messages"), Sent, {"messages": batch})
         for at, answer in enumerate(sent.messages, before + 1):
             if answer.code:
-                raise CommandError(f"message {at} was not taken: {answer.message}", Exit.REFUSED)
+                raise CommandError(f"message {at} was refused: {answer.message}", Exit.REFUSED)
             self.ids.append(answer.message_id)
 
     # Whole files

@@ -47,7 +47,7 @@ def parse_start_position(text: str, now_ms: int) -> StartPosition:
         return StartPosition(Anchor.TIME, parse_timestamp_ms(text, now_ms))
     except CommandError:
         raise CommandError(
-            f"{text!r} is no place to begin; write beginning, end, an offset, -10 for the last ten, or a time like "
+            f"{text!r} is not a start position; write beginning, end, an offset, -10 for the last ten, or a time like "
             "2026-01-31T12:00 or '2h ago'",
             Exit.USAGE,
         ) from None
@@ -69,7 +69,7 @@ async def offsets_at(
 ) -> dict[int, int]:
     """The offsets that a parsed position means in each partition."""
     if place.anchor is Anchor.COMMITTED:
-        raise CommandError("committed is a place only within a group; say --group", Exit.USAGE)
+        raise CommandError("committed is a position only within a group; give --group", Exit.USAGE)
     starts = await hall.records.list_offsets(topic, dict.fromkeys(partitions, EARLIEST))
     ends = await hall.records.list_offsets(topic, dict.fromkeys(partitions, LATEST), isolation_level=isolation_level)
     if place.anchor is Anchor.BEGINNING:

@@ -28,7 +28,7 @@ def parse_timestamp_ms(text: str, now_ms: int) -> int:
         return (datetime.fromisoformat(words).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         raise CommandError(
-            f"{text!r} is no point in time; write it like 2026-01-31T12:00, '2h ago' or @1767225600000", Exit.USAGE
+            f"{text!r} is not a time; write it like 2026-01-31T12:00, '2h ago' or @1767225600000", Exit.USAGE
         ) from None
 
 

@@ -125,10 +125,12 @@ async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row]
 def create(
     topic: NewTopicArgument,
     options: KafkaOptions,
-    partitions: Annotated[int, typer.Option("--partitions", "-n", help="How many; -1 asks the node.")] = -1,
-    replication: Annotated[int, typer.Option(help="Copies of each partition; -1 asks the node.")] = -1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-n", help="The number of partitions; -1: the node's default.")
+    ] = -1,
+    replication: Annotated[int, typer.Option(help="Replicas of each partition; -1: the node's default.")] = -1,
     settings: SetOption = None,
-    if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it is there already.")] = False,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it exists.")] = False,
 ) -> None:
     """Create a topic."""
     from longhall.errors import Code, LonghallError
@@ -147,7 +149,7 @@ def create(
     created = options.call_hall(ask)
     show_outcome(
         {"topic": topic, "created": created},
-        f"created {topic}" if created else f"{topic} is there already",
+        f"created {topic}" if created else f"{topic} exists already",
         options.output,
     )
 
@@ -157,17 +159,19 @@ def create(
 def alter(
     topic: TopicArgument,
     options: KafkaOptions,
-    partitions: Annotated[int | None, typer.Option("--partitions", "-n", help="Grow to this many in all.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-n", help="The new number of partitions in all.")
+    ] = None,
     settings: SetOption = None,
     unset: Annotated[
-        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Back to its default; repeatable.")
+        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Reset to the default; repeatable.")
     ] = None,
 ) -> None:
     """Change a topic's configuration or add partitions."""
 
     changes: dict[str, str | None] = {**parse_settings(settings or []), **dict.fromkeys(unset or [])}
     if not changes and partitions is None:
-        raise CommandError("nothing to change: say --partitions, --set or --unset", Exit.USAGE)
+        raise CommandError("nothing to change: give --partitions, --set or --unset", Exit.USAGE)
 
     async def ask(hall: Hall) -> None:
         if changes:
@@ -185,7 +189,7 @@ def truncate(
     topic: TopicArgument,
     options: KafkaOptions,
     before: Annotated[
-        str, typer.Option(help="Give up what is before: end, an offset, or a time like '2h ago'.")
+        str, typer.Option(help="Delete what is before: end, an offset, or a time like '2h ago'.")
     ] = "end",
     yes: YesOption = False,
 ) -> None:

@@ -14,7 +14,7 @@ from longhall.cli.output import Column, Format, Row, render_rows, show_rows, tex
 
 INTERVAL_S: Final = 2.0
 
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Look again every two seconds, until interrupted.")]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Refresh every two seconds until interrupted.")]
 
 Look = Callable[[], tuple[Sequence[Row], Sequence[Column]]]
 

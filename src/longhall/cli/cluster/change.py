@@ -62,7 +62,7 @@ def _views(places: list[str]) -> Iterator[ClusterView]:
             heard = time.monotonic()
             yield view
         elif time.monotonic() - heard > SILENCE_S_MAX:
-            message = f"nobody leads for {SILENCE_S_MAX:.0f} s; `longhall cluster status` shows who is there"
+            message = f"no leader for {SILENCE_S_MAX:.0f} s; `longhall cluster status` shows the nodes"
             raise CommandError(message, Exit.TIMED_OUT)
         time.sleep(LOOK_AGAIN_S)
 

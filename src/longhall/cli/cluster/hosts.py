@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView, HostView
 
 NodeArgument = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The number of a node.")]
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and show how far it is.")]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and show the progress.")]
 
 
 @with_option_groups
@@ -65,18 +65,22 @@ def drain(
 @with_option_groups
 def move(
     options: ApiOptions,
-    source: Annotated[int | None, typer.Argument(metavar="[FROM]", min=1, help="The node whose copy goes.")] = None,
-    target: Annotated[int | None, typer.Argument(metavar="[TO]", min=1, help="The node that gets it.")] = None,
-    leader: Annotated[int | None, typer.Option(metavar="NODE", min=1, help="Let this node lead instead.")] = None,
+    source: Annotated[
+        int | None, typer.Argument(metavar="[FROM]", min=1, help="The node whose replica is removed.")
+    ] = None,
+    target: Annotated[int | None, typer.Argument(metavar="[TO]", min=1, help="The node that gets the replica.")] = None,
+    leader: Annotated[
+        int | None, typer.Option(metavar="NODE", min=1, help="Transfer the leadership to this node.")
+    ] = None,
     spread: Annotated[
-        bool, typer.Option("--spread", help="Move one copy of two in a rack to a rack without any.")
+        bool, typer.Option("--spread", help="Move one of two replicas in a rack to a rack without any.")
     ] = False,
     wait: WaitOption = True,
 ) -> None:
     """Move the replica of one node to another, or transfer the leadership."""
     copies = source is not None or target is not None
     if sum((copies, leader is not None, spread)) != 1 or (copies and (source is None or target is None)):
-        raise CommandError("say FROM and TO, or --leader NODE, or --spread", Exit.USAGE)
+        raise CommandError("give FROM and TO, or --leader NODE, or --spread", Exit.USAGE)
     if leader is not None:
 
         def leads(view: ClusterView) -> bool:
@@ -91,7 +95,7 @@ def move(
 
 @with_option_groups
 def factor(
-    copies: Annotated[int, typer.Argument(metavar="COPIES", min=1, help="How many nodes keep the hall.")],
+    copies: Annotated[int, typer.Argument(metavar="COPIES", min=1, help="The number of replicas.")],
     options: ApiOptions,
     wait: WaitOption = True,
 ) -> None:

@@ -23,10 +23,10 @@ _COLUMNS: Final = columns(
 @with_option_groups
 def recover(
     options: ApiOptions,
-    apply: Annotated[bool, typer.Option("--apply", help="Do it. Without it, only show what could be done.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Rebuild the record. Without it, only show the plan.")] = False,
     unclean: Annotated[
         int,
-        typer.Option(min=0, metavar="NODE", help="Go on with this node's copy, though others may have more."),
+        typer.Option(min=0, metavar="NODE", help="Continue with this node's copy, though others may have more."),
     ] = 0,
 ) -> None:
     """Rebuild the record of a cluster from the logs of its nodes, after ZooKeeper lost it or was restored.

@@ -36,7 +36,7 @@ Hosts = list[dict[str, object]]
 
 def scale_local(
     home: Annotated[
-        str | None, typer.Option(help="Where the hosts keep everything; beside the data of the node that asks.")
+        str | None, typer.Option(help="The directory of the hosts; by default beside the data of the requesting node.")
     ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of new hosts; may be repeated.")

@@ -92,7 +92,7 @@ def ask(place: str) -> ClusterView:
         answer = connection.getresponse()
         body = answer.read()
     except (OSError, http.client.HTTPException):
-        message = f"no node answers at {place}; say where one is with --http (the ready file has the address)"
+        message = f"no node answers at {place}; give an address with --http (the ready file has it)"
         raise CommandError(message, Exit.UNREACHABLE) from None
     finally:
         connection.close()

@@ -86,7 +86,7 @@ class Child:
 
 def up(
     nodes: Annotated[int, typer.Option(min=1, max=9, help="How many nodes.")] = 3,
-    data: Annotated[str, typer.Option(help="The directory of everything they keep.")] = "./longhall-cluster",
+    data: Annotated[str, typer.Option(help="The directory of all data.")] = "./longhall-cluster",
     ready_file: Annotated[
         str | None, typer.Option(help="Written when all are in sync: JSON with `zookeeper` and `nodes`.")
     ] = None,
@@ -113,11 +113,11 @@ def up(
     from longhall.coordination.ensemble import Ensemble, EnsembleError
 
     if first > 1 and coordinator is None:
-        raise CommandError("say with --coordinator which nodes these are to join", Exit.USAGE)
+        raise CommandError("give the --coordinator of the nodes to join", Exit.USAGE)
     if coordinator is not None and has_password(coordinator):
         raise CommandError(
-            "everybody on this machine can read a password on the command line: write digest:USER:PASSWORD into a file "
-            "of mode 600, and say --set coordinator_auth=FILE",
+            "a password on the command line is visible to all users of this machine: write digest:USER:PASSWORD into "
+            "a file of mode 600, and use --set coordinator_auth=FILE",
             Exit.USAGE,
         )
     home = Path(data).absolute()
@@ -168,7 +168,7 @@ def _secret_file(home: Path, given: str | None, first: int, settings: list[str])
         return str(Path(given).absolute())
     if first > 1:
         raise CommandError(
-            "say with --cluster-secret FILE which secret the nodes that these join have; `longhall cluster up` keeps "
+            "give the secret of the nodes to join with --cluster-secret FILE; `longhall cluster up` stores "
             f"it under its --data as {SECRET_NAME}",
             Exit.USAGE,
         )

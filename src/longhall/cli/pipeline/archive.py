@@ -12,14 +12,14 @@ from longhall.cli.pipeline.spark_job import OnceOption, SparkOptions, TopicsOpti
 
 ToOption = Annotated[
     str,
-    typer.Option("--to", metavar="DIR", help="Where the archive lies: a path, s3://BUCKET/PREFIX, hdfs://HOST/PATH."),
+    typer.Option("--to", metavar="DIR", help="The archive: a path, s3://BUCKET/PREFIX, hdfs://HOST/PATH."),
 ]
 AllowLossOption = Annotated[
-    bool, typer.Option("--allow-loss", help="Go on behind messages that were deleted before they were archived.")
+    bool, typer.Option("--allow-loss", help="Continue behind messages that were deleted before they were archived.")
 ]
-MergeOption = Annotated[bool, typer.Option("--merge/--no-merge", help="Make large files out of small ones.")]
+MergeOption = Annotated[bool, typer.Option("--merge/--no-merge", help="Merge small files into large ones.")]
 IntervalOption = Annotated[
-    float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="How often to look, when continuous.")
+    float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="The interval of a continuous job.")
 ]
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from longhall.pipeline.job_input import ArchiveInput, LiveInput
 
 SinceOption = Annotated[
-    str, typer.Option("--since", metavar="TIME", help="Of messages sent from then on: 2026-01-31T12:00 or '2h ago'.")
+    str, typer.Option("--since", metavar="TIME", help="Only messages sent from then on: 2026-01-31T12:00 or '2h ago'.")
 ]
-UntilOption = Annotated[str, typer.Option("--until", metavar="TIME", help="And before then.")]
+UntilOption = Annotated[str, typer.Option("--until", metavar="TIME", help="Only messages sent before then.")]
 ArchiveOption = Annotated[
-    str | None, typer.Option("--archive", metavar="DIR", help="Look into an archive instead of the running hall.")
+    str | None, typer.Option("--archive", metavar="DIR", help="Read an archive instead of the running hall.")
 ]
 
 

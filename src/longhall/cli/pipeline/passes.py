@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RESUMED_MS_MAX: Final = 3_600_000  # Later than that "24h ago" means another day, and a pass begins anew.
 
 IntervalOption = Annotated[
-    float, typer.Option("--interval", min=1.0, metavar="SECONDS", help="How often to look, when continuous.")
+    float, typer.Option("--interval", min=1.0, metavar="SECONDS", help="The interval of a continuous job.")
 ]
 
 

@@ -31,13 +31,13 @@ def reconcile(
     evidence: InputOptions,
     topic: Annotated[str, typer.Option("--topic", help="The topic of a queue that was declared over one.")] = "",
     grace: Annotated[
-        float, typer.Option("--grace", metavar="MINUTES", help="Without that: what is younger counts as open.")
+        float, typer.Option("--grace", metavar="MINUTES", help="With --no-state: younger messages count as open.")
     ] = 15.0,
     transactions: Annotated[
         bool, typer.Option("--transactions", help="Producers use transactions: gaps of offsets are their markers.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail also if something was delivered twice.")] = False,
-    list_max: Annotated[int, typer.Option("--list", min=0, help="So many messages are listed of each kind.")] = 100,
+    list_max: Annotated[int, typer.Option("--list", min=0, help="The most messages to list of each kind.")] = 100,
     once: OnceOption = True,
     interval: IntervalOption = 60.0,
 ) -> None:

@@ -15,13 +15,16 @@ from longhall.cli.profiles import find_http
 
 @with_option_groups
 def redrive(
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Whose dead letters, or the queue of dead letters.")],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="A queue with dead letters, or the dead-letter queue.")],
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="SQL over dead_letters, messages, leases; it gives a message_id.")
     ],
     options: SparkOptions,
-    to: Annotated[str, typer.Option("--to", metavar="QUEUE", help="Where to; else each where it came from.")] = "",
-    rate: Annotated[int, typer.Option("--rate", min=0, help="So many a second; 0: as fast as it goes.")] = 0,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="QUEUE", help="The target queue; by default each message returns to its source."),
+    ] = "",
+    rate: Annotated[int, typer.Option("--rate", min=0, help="Messages a second; 0: no limit.")] = 0,
     http: HttpOption = None,
 ) -> None:
     """Move the dead letters that a query selects, by anything in them."""

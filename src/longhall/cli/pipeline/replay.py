@@ -22,18 +22,18 @@ UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help
 KeyOption = Annotated[list[str] | None, typer.Option("--key", help="Only messages with this key; repeatable.")]
 HeaderOption = Annotated[
     list[str] | None,
-    typer.Option("--header", metavar="NAME[=VALUE]", help="Only messages with this header; repeatable, all must fit."),
+    typer.Option(
+        "--header", metavar="NAME[=VALUE]", help="Only messages with this header; repeatable, all must match."
+    ),
 ]
 WhereOption = Annotated[
     str, typer.Option("--where", metavar="SQL", help="Only messages for which this is true, in Spark's SQL.")
 ]
 SpeedOption = Annotated[
-    float, typer.Option("--speed", min=0.0, help="1: as far apart as they were; 2: twice as fast; 0: without waiting.")
+    float, typer.Option("--speed", min=0.0, help="1: the original intervals; 2: twice as fast; 0: without waiting.")
 ]
-RateOption = Annotated[float, typer.Option("--rate", min=0.0, metavar="N", help="At most so many messages a second.")]
-NameOption = Annotated[
-    str, typer.Option("--name", help="What this replay is called; with the same name it goes on where it was.")
-]
+RateOption = Annotated[float, typer.Option("--rate", min=0.0, metavar="N", help="The most messages a second.")]
+NameOption = Annotated[str, typer.Option("--name", help="The name of this replay; the same name continues it.")]
 INTERVAL_S = 10.0
 
 

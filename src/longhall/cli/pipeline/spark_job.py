@@ -39,7 +39,7 @@ SparkOption = Annotated[
     list[str] | None, typer.Option("--spark", metavar="NAME=VALUE", help="A setting of Spark's own; repeatable.")
 ]
 OnceOption = Annotated[
-    bool, typer.Option("--once/--continuous", help="Do what there is and end, or go on until interrupted.")
+    bool, typer.Option("--once/--continuous", help="Process what exists and end, or run until interrupted.")
 ]
 TopicsOption = Annotated[
     str, typer.Option("--topics", "-t", metavar="A,B", help="Topics and queues, by name, with commas between.")

@@ -31,7 +31,8 @@ WatermarkOption = Annotated[
     typer.Option("--watermark", metavar="[[TOPIC.]COLUMN=]DELAY", help="How late messages may be, as '10 minutes'."),
 ]
 CheckpointOption = Annotated[
-    str, typer.Option("--checkpoint", metavar="DIR", help="Where progress is kept. [default: one for this very query]")
+    str,
+    typer.Option("--checkpoint", metavar="DIR", help="The directory of the checkpoint. [default: one for this query]"),
 ]
 
 
@@ -45,9 +46,9 @@ def sql(
     watermark: WatermarkOption = None,
     checkpoint: CheckpointOption = "",
     mode: Annotated[
-        str, typer.Option("--mode", help="append, update or complete: which rows of groups are told.")
+        str, typer.Option("--mode", help="append, update or complete: which rows of groups are emitted.")
     ] = "append",
-    starting: Annotated[str, typer.Option("--starting", help="earliest or latest, when it is run first.")] = "earliest",
+    starting: Annotated[str, typer.Option("--starting", help="earliest or latest, for the first run.")] = "earliest",
 ) -> None:
     """Run a query over topics continuously; its rows become JSON messages of a topic, each exactly once."""
     from longhall.pipeline.sql import SqlOptions, parse_schemas, parse_watermark, start
