@@ -64,7 +64,7 @@ def good(ended: Ended) -> str:
     return ended.out
 
 
-def test_a_topic_from_its_making_to_its_end(hall: Run, name: str) -> None:
+def test_topic_lifecycle(hall: Run, name: str) -> None:
     good(hall("topic", "create", name, "-n", "3", "--set", "retention.ms=2 days"))
     assert name in good(hall("topic", "list"))
     described = json.loads(good(hall("topic", "describe", name, "-o", "json")))
@@ -97,14 +97,14 @@ def test_refusals_are_one_line_with_advice(hall: Run, name: str) -> None:
     assert hall("topic", "create", name, "--if-missing").code == 0
 
 
-def test_nobody_at_the_address(run: Run) -> None:
+def test_an_address_without_a_node_is_one_line(run: Run) -> None:
     ended = run("topic", "list", "--address", "127.0.0.1:1")
     assert ended.code == Exit.UNREACHABLE
     assert "longhall serve" in ended.err
     assert run("topic", "list", "--address", "nonsense").code == Exit.USAGE
 
 
-def test_lines_go_in_and_come_out(hall: Run, name: str, produce: Callable[..., Ended]) -> None:
+def test_produced_lines_are_consumed(hall: Run, name: str, produce: Callable[..., Ended]) -> None:
     produce(name, "a:1\nb:2\na:3", "-K", ":", "-H", "origin=test", "-z", "zstd")
     assert good(hall("consume", name)).splitlines() == ["1", "2", "3"]
     assert good(hall("consume", name, "-k", "-K", "=", "-H")).splitlines() == [
@@ -136,7 +136,7 @@ def test_json_lines_copy_a_topic(hall: Run, name: str, tmp_path: Path) -> None:
     ]
 
 
-def test_a_wrong_line_ends_it_and_says_which(hall: Run, name: str, produce: Callable[..., Ended]) -> None:
+def test_a_wrong_line_ends_produce_with_its_number(hall: Run, name: str, produce: Callable[..., Ended]) -> None:
     ended = produce(name, "a:1\nno key\n", "-K", ":")
     assert ended.code == Exit.REFUSED
     assert "line 2" in ended.err
@@ -144,7 +144,7 @@ def test_a_wrong_line_ends_it_and_says_which(hall: Run, name: str, produce: Call
     assert hall("produce", name, "/nowhere/lines").code == Exit.USAGE
 
 
-def test_a_group_reads_on_where_it_was_and_is_moved(hall: Run, name: str, produce: Callable[..., Ended]) -> None:
+def test_a_group_resumes_and_is_reset(hall: Run, name: str, produce: Callable[..., Ended]) -> None:
     group = name + "-readers"
     produce(name, "".join(f"{n}\n" for n in range(10)))
     assert good(hall("consume", name, "--group", group, "-n", "4")).split() == ["0", "1", "2", "3"]
@@ -165,13 +165,13 @@ def test_a_group_reads_on_where_it_was_and_is_moved(hall: Run, name: str, produc
     assert group not in good(hall("group", "list"))
 
 
-def test_truncating_gives_up_the_oldest(hall: Run, name: str, produce: Callable[..., Ended]) -> None:
+def test_truncate_deletes_the_oldest(hall: Run, name: str, produce: Callable[..., Ended]) -> None:
     produce(name, "1\n2\n3\n")
     good(hall("topic", "truncate", name, "--before", "2", "--yes"))
     assert good(hall("consume", name)) == "3\n"
 
 
-def test_a_hung_transaction_is_found_and_ended(hall: Run, name: str, bootstrap: str) -> None:
+def test_a_hanging_transaction_is_listed_and_aborted(hall: Run, name: str, bootstrap: str) -> None:
     from confluent_kafka import Producer
 
     good(hall("topic", "create", name))
@@ -191,7 +191,7 @@ def test_a_hung_transaction_is_found_and_ended(hall: Run, name: str, bootstrap: 
     assert good(hall("consume", name)) == ""
 
 
-def test_bench_measures_and_leaves_nothing_behind(hall: Run) -> None:
+def test_bench_measures_and_deletes_its_topic(hall: Run) -> None:
     rows = json.loads(good(hall("bench", "--seconds", "0.2", "--size", "100 B", "-o", "json")))
     assert [row["phase"] for row in rows] == ["produce", "one at a time", "consume"]
     assert all(row["messages"] > 0 and row["p99_ms"] > 0 for row in rows)

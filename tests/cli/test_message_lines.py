@@ -1,4 +1,4 @@
-"""Messages as lines go there and back, and a wrong line is refused with its number."""
+"""Messages as lines make the round trip, and a malformed line is refused with its number."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ maybe_bytes = st.none() | st.binary()
     maybe_bytes,
     st.lists(st.tuples(names, maybe_bytes)).map(tuple),
 )
-def test_what_consume_writes_as_json_produce_reads_again(
+def test_json_lines_of_consume_are_input_of_produce(
     timestamp_ms: int, key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...]
 ) -> None:
     line = json_line(Record(7, timestamp_ms, key, value, headers), "orders", 3)
@@ -60,7 +60,7 @@ def test_json_values_need_not_be_text() -> None:
         b"\xff",
     ],
 )
-def test_a_line_that_is_no_message_is_refused_with_its_number(line: bytes) -> None:
+def test_a_malformed_line_is_refused_with_its_number(line: bytes) -> None:
     with pytest.raises(CommandError, match="line 12 ") as caught:
         parse_json_line(line, 12)
     assert caught.value.exit_code is Exit.USAGE
@@ -78,7 +78,7 @@ def test_text_lines() -> None:
             parse_text_line(line, style, 3)
 
 
-def test_a_record_as_text_shows_what_was_asked_for() -> None:
+def test_a_text_line_has_the_requested_parts() -> None:
     record = Record(5, 1_000, b"k", None, (("h", b"1"), ("g", None)))
     assert text_line(record, 2, LineStyle()) == b"null\n"
     everything = LineStyle(b"=", with_headers=True, with_timestamp=True, with_place=True)
@@ -93,13 +93,13 @@ def test_fixed_headers() -> None:
 
 
 @given(st.binary())
-def test_nothing_on_a_terminal_steers_it(value: bytes) -> None:
+def test_control_characters_are_escaped_for_a_terminal(value: bytes) -> None:
     shown = printable(text_line(Record(0, 0, None, value), 0, LineStyle()))
     assert shown.endswith(b"\n")
     assert all(c.isprintable() or c == "\t" for c in shown.decode()[:-1])
 
 
-def test_readable_text_stays_readable() -> None:
+def test_printable_text_is_unchanged() -> None:
     assert printable("größe\t日本\n".encode()) == "größe\t日本\n".encode()
     assert printable(b"\x1b[2Jx\xff\n") == rb"\x1b[2Jx\xff" + b"\n"
     assert json.loads(json_line(Record(0, 0, None, "ü".encode()), "t", 0))["value"] == "ü"

@@ -1,4 +1,4 @@
-"""A disk over another one: it reads as if it were written to, and the one below stays as it is."""
+"""The overlay disk: reads see the writes, and the disk below does not change."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ Steps = st.lists(
 
 
 @given(Steps, Positions, st.integers(0, 2 * PAGE_BYTES))
-def test_a_file_reads_like_one_that_is_written_to(
-    steps: list[tuple[str, int, bytes]], position: int, size: int
-) -> None:
+def test_reads_see_the_writes(steps: list[tuple[str, int, bytes]], position: int, size: int) -> None:
     below = OverlayDisk(RealDisk("/nowhere"))
     base = below.open("base", create=True)
     base.write_at(0, (BELOW,))
@@ -44,7 +42,7 @@ def test_a_file_reads_like_one_that_is_written_to(
     assert base.read_at(0, len(BELOW)) == BELOW
 
 
-def test_names_change_only_above(tmp_path: Path) -> None:
+def test_renames_and_removals_stay_in_the_overlay(tmp_path: Path) -> None:
     (tmp_path / "wal").mkdir()
     (tmp_path / "wal" / "one").write_bytes(b"1")
     (tmp_path / "wal" / "two").write_bytes(b"2")

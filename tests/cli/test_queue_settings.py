@@ -62,7 +62,7 @@ def test_words_become_settings() -> None:
     assert (words["lease"], words["hours"], words["attempts"]) == ("90 s", "22:00-06:30", "3")
 
 
-def test_what_is_said_stands_beside_what_is_there() -> None:
+def test_given_settings_are_merged_with_the_current_ones() -> None:
     current = shown_settings(QueueSettings(dead_letters=DeadLetters(queue="dead"), tags={"a": "1"}))
     changed = nest_settings(parse_settings_options({"dead_letters.attempts_max": "3", "tags": ["b=2"]}), current)
     assert understood_settings(changed) == QueueSettings(
@@ -89,12 +89,12 @@ def test_what_is_said_stands_beside_what_is_there() -> None:
         ({"tags": ["blue"]}, "NAME=VALUE"),
     ],
 )
-def test_what_cannot_be_right_names_its_option(said: dict[str, object], expected: str) -> None:
+def test_a_wrong_value_names_its_option(said: dict[str, object], expected: str) -> None:
     with pytest.raises(CommandError, match=expected) as caught:
         parse_settings_options(said)
     assert caught.value.exit_code is Exit.USAGE
 
 
-def test_attempts_need_a_place() -> None:
+def test_attempts_need_a_dead_letter_queue() -> None:
     with pytest.raises(CommandError, match="--dead-letters"):
         nest_settings(parse_settings_options({"dead_letters.attempts_max": "3"}), {"dead_letters": None})

@@ -1,4 +1,4 @@
-"""Points in time and places in a partition."""
+"""Timestamps and start positions."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ NOW_MS = 1_700_000_000_000
         ("2020-01-01 01:00+01:00", StartPosition(Anchor.TIME, 1_577_836_800_000)),
     ],
 )
-def test_places(text: str, place: StartPosition) -> None:
+def test_start_positions(text: str, place: StartPosition) -> None:
     assert parse_start_position(text, NOW_MS) == place
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "--5", "2020-13-01", "@x", "1.5", "some ago"])
-def test_what_is_no_place_is_refused_with_examples(text: str) -> None:
+def test_a_wrong_position_is_refused_with_examples(text: str) -> None:
     with pytest.raises(CommandError, match="ago") as caught:
         parse_start_position(text, NOW_MS)
     assert caught.value.exit_code is Exit.USAGE
 
 
-def test_a_moment_is_shown_as_it_can_be_read_again() -> None:
+def test_a_shown_timestamp_parses_to_the_same_time() -> None:
     shown = show_timestamp(NOW_MS + 7)
     assert shown == "2023-11-14T22:13:20.007Z"
     assert parse_timestamp_ms(shown, 0) == NOW_MS + 7

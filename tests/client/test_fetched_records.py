@@ -1,4 +1,4 @@
-"""What a reader of committed records gets to see."""
+"""The records that a reader of committed records gets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def values(records: list[Record]) -> list[bytes | None]:
     return [record.value for record in records]
 
 
-def test_aborted_ranges_are_left_out_between_their_ends() -> None:
+def test_aborted_ranges_are_skipped_up_to_their_markers() -> None:
     log = b"".join(
         [
             batch(0, [b"a0"], 1),
@@ -44,19 +44,19 @@ def test_aborted_ranges_are_left_out_between_their_ends() -> None:
     assert values(decode_fetched(fetched(log), 0).records) == [b"a0", b"b0", b"a1", b"plain", b"b1"]
 
 
-def test_reading_goes_on_inside_a_batch() -> None:
+def test_reading_resumes_inside_a_batch() -> None:
     opened = decode_fetched(fetched(batch(10, [b"x", b"y", b"z"])), 11)
     assert values(opened.records) == [b"y", b"z"]
     assert opened.next_offset == 13
 
 
-def test_a_batch_that_is_cut_off_waits_for_the_next_fetch() -> None:
+def test_a_partial_batch_is_left_for_the_next_fetch() -> None:
     opened = decode_fetched(fetched(batch(0, [b"x"]) + batch(1, [b"y"])[:65]), 0)
     assert values(opened.records) == [b"x"]
     assert opened.next_offset == 1
 
 
-def test_nothing_is_nothing() -> None:
+def test_an_empty_fetch_has_no_records() -> None:
     assert decode_fetched(fetched(b""), 5) == ([], 5)
 
 

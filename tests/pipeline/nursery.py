@@ -98,7 +98,7 @@ class Nursery:
 
 
 def main(place: str) -> None:
-    """Fork until whoever started this closes its end."""
+    """Fork until the parent closes its end."""
     for name in MODULES:
         importlib.import_module(name)
     assert len(os.listdir("/proc/self/task")) == 1, "something that was imported has threads"

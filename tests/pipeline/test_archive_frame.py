@@ -1,4 +1,4 @@
-"""An archive as a frame, and as the evidence of reconciliations: what the manifest names, and nothing else."""
+"""An archive as a DataFrame, and as the input of reconciliations: the files that the manifest names."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_batches_are_about_a_megabyte() -> None:
     assert max(sizes) < 1.3 * CHUNK_BYTES
 
 
-def test_what_is_cut_off_waits_for_the_next_answer() -> None:
+def test_a_partial_batch_is_left_for_the_next_response() -> None:
     first, second = batch_of(b"a"), batch_of(b"b", at=1)
     opening = PartitionDecoder(Shape(("value",), "t", 0), 0, 10)
     assert values(list(opening.open(first + second[:-1], []))) == [b"a"]
@@ -86,7 +86,7 @@ def test_rows_outside_the_range_are_left_out() -> None:
     assert values(opened(fetched, start=1, end=4)) == [b"b", b"c", b"d"]
 
 
-def test_aborted_messages_and_markers_are_no_rows() -> None:
+def test_aborted_messages_and_markers_are_skipped() -> None:
     def of(producer: int, word: bytes, at: int) -> bytes:
         return batch_of(word, at=at, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True)
 
@@ -102,7 +102,7 @@ def test_aborted_messages_and_markers_are_no_rows() -> None:
     assert opening.next_offset == 3
 
 
-def test_a_name_of_a_header_that_is_no_text_is_shown_as_java_shows_it() -> None:
+def test_a_header_name_that_is_not_utf8_is_replaced_as_in_java() -> None:
     fetched = build_batch([Record(-1, 0, b"", b"", (("ab", b"1"),))]).replace(b"ab", b"\xff\xfe")
     from longhall.records.crc import crc_of
 
@@ -111,11 +111,11 @@ def test_a_name_of_a_header_that_is_no_text_is_shown_as_java_shows_it() -> None:
     assert batch.column("headers").to_pylist() == [[{"key": "\ufffd\ufffd", "value": b"1"}]]
 
 
-def test_a_wrong_checksum_is_no_row() -> None:
+def test_a_wrong_checksum_is_an_error() -> None:
     with pytest.raises(LonghallError, match="checksum"):
         opened(batch_of(b"value").replace(b"value", b"walue"))
 
 
-def test_no_columns_at_all_are_still_rows() -> None:
+def test_rows_without_columns_are_counted() -> None:
     (batch,) = opened(batch_of(b"a", b"b"), ())
     assert batch.num_rows == 2

@@ -1,6 +1,6 @@
-"""Jobs that go on until somebody interrupts them, and jobs that are interrupted before their end.
+"""Jobs that run until they are interrupted, and jobs that are interrupted before their end.
 
-The signals come from within the work, so that they come where the test means them to.
+The signals come from within the work, so that they arrive where the test wants them.
 """
 
 from __future__ import annotations

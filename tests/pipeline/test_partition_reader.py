@@ -47,7 +47,7 @@ def test_a_range_is_read_to_its_end(bootstrap: str, topic: str, produce: Produce
     assert offsets(list(read(work_for(bootstrap, topic, 25, start=5)))) == list(range(5, 25))
 
 
-def test_many_answers_follow_each_other(
+def test_a_range_of_many_responses(
     bootstrap: str, topic: str, produce: Produce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_reader, "FETCH_BYTES", 4000)
@@ -57,12 +57,12 @@ def test_many_answers_follow_each_other(
     assert offsets(batches) == list(range(end))
 
 
-def test_a_leader_that_is_not_where_it_was(bootstrap: str, topic: str, produce: Produce) -> None:
+def test_a_leader_that_has_moved_is_found(bootstrap: str, topic: str, produce: Produce) -> None:
     end = fill(produce, topic, 1)
     assert offsets(list(read(work_for(bootstrap, topic, end, leader=("127.0.0.1", 1))))) == list(range(end))
 
 
-def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_resumes_after_a_broker_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_reader, "FETCH_BYTES", 4000)
     with Node(tmp_path / "data") as node:
         with BlockingClient(node.bootstrap) as blocking_client:
@@ -85,7 +85,7 @@ def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path, monkeypatch: pyt
     assert offsets(seen) == list(range(end))
 
 
-def test_messages_that_went_away_meanwhile(
+def test_messages_that_are_deleted_during_the_read(
     bootstrap: str, topic: str, produce: Produce, blocking_client: BlockingClient
 ) -> None:
     end = fill(produce, topic, 2)
@@ -96,7 +96,7 @@ def test_messages_that_went_away_meanwhile(
     assert offsets(list(read(work._replace(fail_on_data_loss=False)))) == list(range(7, end))
 
 
-def test_a_topic_that_was_made_anew_meanwhile(
+def test_a_topic_that_is_recreated_during_the_read(
     bootstrap: str,
     topic: str,
     produce: Produce,
@@ -115,14 +115,14 @@ def test_a_topic_that_was_made_anew_meanwhile(
     assert list(read(work._replace(fail_on_data_loss=False))) == []
 
 
-def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_reader, "PATIENCE_S", 0.3)
     work = ReadTask("127.0.0.1:1", "t", bytes(16), 0, 0, 5, ("value",))
     with pytest.raises(PipelineError, match=r"no broker answers at 127\.0\.0\.1:1"):
         list(read(work))
 
 
-def test_work_goes_to_executors_and_back(bootstrap: str, topic: str) -> None:
+def test_a_read_task_can_be_pickled(bootstrap: str, topic: str) -> None:
     work = work_for(bootstrap, topic, 5)
     assert pickle.loads(pickle.dumps(work)) == work
     assert work.leader == split_address(bootstrap)

@@ -49,9 +49,7 @@ def test_state_and_past_can_be_queried(spark: SparkSession, tables: QueueTables)
     ]
 
 
-def test_a_query_chooses_what_is_sent_back_to_work(
-    spark: SparkSession, tables: QueueTables, shop: Shop, node: Node
-) -> None:
+def test_a_query_selects_what_is_redriven(spark: SparkSession, tables: QueueTables, shop: Shop, node: Node) -> None:
     chosen = spark.sql("select message_id from shop_dead_letters where body like 'Oslo%'")
     assert list(redrive(tables, chosen)) == [1]
     assert [row.body for row in tables.dead_letters.collect()] == ["Rome 1"]
@@ -60,7 +58,7 @@ def test_a_query_chooses_what_is_sent_back_to_work(
         list(redrive(tables, spark.sql("select body from shop_dead_letters")))
 
 
-def test_a_queue_that_is_not_there_is_one_line(spark: SparkSession, node: Node) -> None:
+def test_a_missing_queue_is_one_line(spark: SparkSession, node: Node) -> None:
     tables = QueueTables(spark, "no-such-queue", bootstrap=node.bootstrap, http=node.http)
     with pytest.raises(Exception, match="no-such-queue") as failure:
         tables.messages.collect()

@@ -84,7 +84,7 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, missin
         check_pyspark()
 
 
-def test_the_line_that_was_meant_is_found_in_what_spark_says() -> None:
+def test_the_reason_is_found_in_the_message_of_spark() -> None:
     wrapped = RuntimeError(
         "[PYTHON_EXCEPTION] An exception was thrown:\nTraceback (most recent call last):\n  File x, line 3\n"
         "longhall.pipeline.refusals.PipelineError: there is no topic a; look again\n\n\tat org.apache.spark.Thing"

@@ -56,7 +56,7 @@ def test_every_column_arrives(spark: SparkSession, write: Any, make_topic: MakeT
     assert (second.value, second.partition, second.headers) == (None, 3, None)
 
 
-def test_a_column_says_the_topic_and_the_option_goes_before_it(
+def test_the_topic_column_and_the_precedence_of_the_option(
     spark: SparkSession, write: Any, make_topic: MakeTopic, read_topic: ReadTopic
 ) -> None:
     one, two = make_topic(1), make_topic(2)
@@ -67,7 +67,7 @@ def test_a_column_says_the_topic_and_the_option_goes_before_it(
     assert got == Counter({(one, b"a"): 1, (two, b"b"): 2, (two, b"a"): 1})
 
 
-def test_a_stage_goes_with_its_batch(
+def test_a_stage_is_removed_with_its_batch(
     spark: SparkSession, write: Any, make_topic: MakeTopic, blocking_client: BlockingClient
 ) -> None:
     async def stages(hall: Hall) -> set[str]:

@@ -169,7 +169,7 @@ def test_a_frame_that_cannot_be_written_is_refused(schema: str, topic: str, word
         layout_of(spark_schema(schema), topic, keep_timestamps=False)
 
 
-def test_columns_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_columns_are_ignored() -> None:
     found = layout_of(spark_schema("id bigint, value string, timestamp string"), "t", keep_timestamps=False)
     assert (found.value, found.timestamp, found.key) == (1, -1, -1)
 
@@ -182,6 +182,6 @@ def test_columns_that_nobody_knows_are_passed_over() -> None:
         ({"value": [b""], "topic": ["t"], "headers": [[{"key": None, "value": b""}]]}, "a header has no name"),
     ],
 )
-def test_a_row_that_nobody_could_take_is_refused(columns: dict[str, list[Any]], words: str) -> None:
+def test_an_invalid_row_is_refused(columns: dict[str, list[Any]], words: str) -> None:
     with pytest.raises(PipelineError, match=words):
         rows_of(table(**columns), layout(*columns), NOW_MS)

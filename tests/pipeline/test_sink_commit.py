@@ -1,7 +1,7 @@
-"""The sink's commit, with everybody dying between any two of its steps. No Spark: these tests are its driver.
+"""The commit of the sink, with processes that die between any two of its steps. No Spark: these tests are its driver.
 
-What Spark does is played here: tasks that write and answer, a driver that commits, and after any failure the same batch
-again from the beginning, its rows dealt to other tasks. What is checked is what a reader of committed messages sees.
+They play the part of Spark: tasks that write and report, a driver that commits, and after any failure the same batch
+again from the beginning, with its rows in other tasks. They check what a reader of committed messages sees.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def once(*rows: Sequence[int]) -> Counter[int]:
     return Counter(itertools.chain(*rows))
 
 
-def test_what_tasks_have_written_is_not_there_before_the_commit_and_all_there_after_it(query: Query) -> None:
+def test_staged_rows_become_visible_with_the_commit(query: Query) -> None:
     staged = query.tasks(range(100))
     assert query.visible() == Counter()
     assert query.commit(0, staged)
@@ -159,7 +159,7 @@ def test_a_driver_that_dies_between_any_two_steps(query: Query) -> None:
     assert query.visible() == once(rows)
 
 
-def test_a_driver_that_died_and_comes_back_is_fenced(query: Query) -> None:
+def test_a_driver_that_returns_is_fenced(query: Query) -> None:
     """One driver stands still in the middle of its commit while another takes over; then it goes on."""
     staged = query.tasks(range(30))
     later: list[bool] = []
@@ -184,7 +184,7 @@ def test_a_driver_whose_stage_was_cleared_by_another_says_so_and_commits_nothing
     assert query.visible() == once(range(30))
 
 
-def test_what_is_kept_does_not_grow_with_the_batches(query: Query) -> None:
+def test_stored_data_does_not_grow_with_the_batches(query: Query) -> None:
     for batch in range(5):
         query.run(batch, range(10))
 
@@ -203,7 +203,7 @@ def test_what_is_kept_does_not_grow_with_the_batches(query: Query) -> None:
     assert note.batch == 4
 
 
-def test_another_query_under_the_same_name_counts_its_batches_anew(query: Query) -> None:
+def test_another_query_of_the_same_sink_has_its_own_batch_numbers(query: Query) -> None:
     query.run(7, range(10))
     again = Batch(query.name, "a query with another checkpoint", 0)
     staged = query.tasks(range(10, 20))
@@ -212,7 +212,7 @@ def test_another_query_under_the_same_name_counts_its_batches_anew(query: Query)
     assert query.visible() == once(range(20))
 
 
-def test_a_topic_that_went_between_writing_and_committing(query: Query) -> None:
+def test_a_topic_that_is_deleted_before_the_commit(query: Query) -> None:
     staged = query.tasks(range(10))
     with BlockingClient(query.bootstrap) as blocking_client:
         blocking_client.ask(lambda hall: hall.topics.delete(query.topic))
@@ -221,9 +221,7 @@ def test_a_topic_that_went_between_writing_and_committing(query: Query) -> None:
             blocking_client.ask(lambda hall: commit_batch(hall, batch, staged, NOW_MS))
 
 
-def test_a_batch_larger_than_what_may_be_under_way(
-    bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName
-) -> None:
+def test_a_batch_larger_than_the_delivery_bound(bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     query = Query(bootstrap, make_topic(2), fresh_name("large"))
     pad = bytes(200_000)
     wide = pa.record_batch([pa.array([b"k", None] * 100), pa.array([pad] * 200)], names=["key", "value"])

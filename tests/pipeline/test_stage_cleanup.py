@@ -1,4 +1,4 @@
-"""Stages that killed writes have left behind go when nobody can be expected to come back to them, and not before."""
+"""Orphaned stages of killed writes are removed when their write is over, and not before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def left(blocking_client: BlockingClient, names: list[str]) -> list[str]:
     return [name for name in names if STAGE_PREFIX + name in there]
 
 
-def test_the_stage_of_a_write_that_was_killed_long_ago_goes(
+def test_the_stage_of_an_old_killed_write_is_removed(
     blocking_client: BlockingClient, make_topic: MakeTopic, produce: Produce
 ) -> None:
     dead, young, full = run_name(LONG_AGO_MS), run_name(NOW_MS - RETENTION_MS // 2), run_name(LONG_AGO_MS)
@@ -37,7 +37,7 @@ def test_the_stage_of_a_write_that_was_killed_long_ago_goes(
     assert left(blocking_client, [dead, young, full]) == [young, full]
 
 
-def test_the_stage_of_a_stream_goes_when_its_last_commit_is_long_ago(
+def test_the_stage_of_a_stream_without_recent_commits_is_removed(
     blocking_client: BlockingClient, make_topic: MakeTopic, produce: Produce, fresh_name: FreshName
 ) -> None:
     dead, alive, unknown = (fresh_name("query") for _ in range(3))
@@ -49,7 +49,7 @@ def test_the_stage_of_a_stream_goes_when_its_last_commit_is_long_ago(
     assert left(blocking_client, [dead, alive, unknown]) == [alive, unknown]
 
 
-def test_how_often_somebody_looks() -> None:
+def test_when_a_cleanup_is_due() -> None:
     looks = [batch for batch in range(2 * COMMITS_A_CLEANUP + 1) if is_cleanup_due(batch)]
     assert looks == [0, COMMITS_A_CLEANUP, 2 * COMMITS_A_CLEANUP]
     assert is_cleanup_due(None)

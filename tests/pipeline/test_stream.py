@@ -54,7 +54,7 @@ def run(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Run:
     return stream
 
 
-def test_a_stream_goes_on_where_it_ended(make_topic: MakeTopic, produce: Produce, run: Run) -> None:
+def test_a_stream_resumes(make_topic: MakeTopic, produce: Produce, run: Run) -> None:
     topic = make_topic()
     produce(topic, 0, words(b"a", b"b", b"c"))
     assert run(topic, maxOffsetsPerTrigger="2") == [[b"a", b"b"], [b"c"]]
@@ -83,7 +83,7 @@ def test_new_partitions_are_read_from_their_beginning(
     assert run(topic) == [[b"b"]]
 
 
-def test_a_topic_that_was_made_anew_is_noticed(
+def test_a_recreated_topic_is_detected(
     make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, run: Run
 ) -> None:
     topic = make_topic()
@@ -100,9 +100,7 @@ def test_a_topic_that_was_made_anew_is_noticed(
     assert run(topic, failOnDataLoss="false") == [[b"new", b"newer"]]
 
 
-def test_messages_that_are_gone(
-    make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, run: Run
-) -> None:
+def test_deleted_messages(make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, run: Run) -> None:
     topic = make_topic()
     produce(topic, 0, words(b"a"))
     run(topic)
@@ -153,7 +151,7 @@ def shown(*words: str) -> str:
     ).stdout
 
 
-def test_progress_tells_offsets_and_lag(
+def test_progress_has_offsets_and_lag(
     make_topic: MakeTopic, produce: Produce, spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     topic = make_topic()

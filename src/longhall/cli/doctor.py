@@ -150,7 +150,7 @@ def _locked(data: str) -> Iterator[str | None]:
     except OSError as failure:
         if failure.errno == errno.EBUSY:
             running = (failure.strerror or "the data directory is in use").partition(":")[0]
-        # A directory that cannot be written to cannot be locked, and nobody else can write to it either.
+        # A directory that cannot be written to cannot be locked, and no node can write to it either.
     try:
         yield running
     finally:

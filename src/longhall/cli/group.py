@@ -117,7 +117,7 @@ def _members(group: DescribeGroupsResponseGroup) -> tuple[list[Row], dict[Place,
             for topic in assignment_of(member).assigned_partitions:
                 places += [(topic.topic, number) for number in topic.partitions]
         except LonghallError:
-            pass  # A group may speak a protocol of its own (Kafka Connect does); then nobody else can read it.
+            pass  # A group may use a protocol of its own (Kafka Connect does), which cannot be decoded here.
         readers.update(dict.fromkeys(places, member.client_id))
         members.append(
             {

@@ -31,7 +31,7 @@ class Outcome:
     """The result so far."""
 
     topic: str
-    messages: int = 0  # Acknowledged, or sent if nobody was asked to acknowledge.
+    messages: int = 0  # Acknowledged, or sent if no acknowledgement was requested.
     bytes: int = 0
     failure: str | None = None
 
@@ -131,5 +131,5 @@ class _Chunks:
         try:
             asyncio.run_coroutine_threadsafe(self._queue.put(chunk), self._loop).result()
         except BaseException:
-            return False  # The loop has ended, and whoever wanted the lines with it.
+            return False  # The loop has ended, and the reader of the lines with it.
         return True

@@ -155,7 +155,7 @@ class OverlayDisk:
         return 1 << 40
 
     def is_linked(self, file: File) -> bool:
-        return True  # Nobody else uses what is only in memory.
+        return True  # No other process uses what is only in memory.
 
     def _is_gone(self, path: str) -> bool:
         return any(path == one or path.startswith(one + "/") for one in self._gone)

@@ -65,7 +65,7 @@ def _wait(client: ApiClient, before: list[ScrubStatus], *, quiet: bool) -> list[
         try:
             views = _ask(client, "GET")
             heard = time.monotonic()
-        except CommandError:  # A node that begins anew, or hands over, is back in a moment.
+        except CommandError:  # A node that restarts, or transfers its leadership, answers again in a moment.
             if time.monotonic() - heard > SILENCE_S_MAX:
                 raise
             continue
@@ -88,7 +88,7 @@ def _is_open(view: ScrubStatus, passes: dict[tuple[int, str], int]) -> bool:
         return False
     if view.reason:
         return True
-    return view.passes <= known if view.passes >= known else view.passes < 1  # It may have begun anew meanwhile.
+    return view.passes <= known if view.passes >= known else view.passes < 1  # The node may have restarted meanwhile.
 
 
 def _row(view: ScrubStatus) -> Row:

@@ -102,7 +102,7 @@ class BrokerConnection(Resource):
 
     def call(self, request: Message, expected: type[_R]) -> _R:
         """Send a request and wait for the response."""
-        assert not self._sent, "answers that nobody took stand before this one"
+        assert not self._sent, "earlier requests have open responses"
         self.send(request)
         return self.receive(expected)
 

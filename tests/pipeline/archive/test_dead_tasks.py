@@ -70,7 +70,7 @@ def archiver(tmp_path: Path, said: list[str], dead: DeadSpark) -> Archiver:
     return made
 
 
-def test_a_round_is_given_up_in_one_line(archiver: Archiver, said: list[str], dead: DeadSpark) -> None:
+def test_a_failing_round_ends_in_one_line(archiver: Archiver, said: list[str], dead: DeadSpark) -> None:
     with pytest.raises(PipelineError) as failure:
         archiver._round(cast("Any", Survey()), {"t": TOPIC}, {"t": {0: 10}})
     assert str(failure.value) == (
@@ -80,7 +80,7 @@ def test_a_round_is_given_up_in_one_line(archiver: Archiver, said: list[str], de
     assert said == ["a task failed; this round is done again"] * ROUND_TRIES_MAX
 
 
-def test_a_merge_is_left_for_later(archiver: Archiver, said: list[str], tmp_path: Path) -> None:
+def test_a_failing_merge_is_postponed(archiver: Archiver, said: list[str], tmp_path: Path) -> None:
     pieces = [
         Piece(base=base, end=base + 1, path=piece_path("t", 0, "2026-01-01", base, base + 1), rows=1, content_bytes=9)
         for base in range(PIECES_MERGED_MIN)

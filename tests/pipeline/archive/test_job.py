@@ -76,7 +76,7 @@ def records(count: int, first: int = 0, step_ms: int = 1) -> list[Record]:
     ]
 
 
-def test_what_comes_is_archived_run_by_run(
+def test_new_messages_are_archived_by_each_run(
     run: Archive, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, tmp_path: Path
 ) -> None:
     topic = make_topic(2)
@@ -122,7 +122,7 @@ def test_only_what_is_committed_is_archived(
     assert told(blocking_client, topic) == {0: 8}, "markers and what was aborted count as archived"
 
 
-def test_small_files_become_large_ones_and_strays_are_swept(
+def test_small_files_are_merged_and_orphans_removed(
     run: Archive, make_topic: MakeTopic, produce: Produce, tmp_path: Path
 ) -> None:
     topic = make_topic()
@@ -144,7 +144,7 @@ def test_small_files_become_large_ones_and_strays_are_swept(
     assert [row["offset"] for row in rows_of(place, topic)] == list(range(45))
 
 
-def test_an_archive_that_vanished_releases_nothing_more(
+def test_a_deleted_archive_releases_nothing(
     run: Archive, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, tmp_path: Path
 ) -> None:
     topic = make_topic()
@@ -167,7 +167,7 @@ def test_an_archive_that_vanished_releases_nothing_more(
     assert told(blocking_client, topic) == {0: 20}, "one archive answers for the topic"
 
 
-def test_failures_are_one_line_and_heal(
+def test_failures_are_one_line_and_a_rerun_succeeds(
     run: Archive, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, tmp_path: Path
 ) -> None:
     topic = make_topic()

@@ -1,4 +1,4 @@
-"""Who may publish: one writer at a time, whatever the place can do, and whoever was overtaken hears of it."""
+"""The fencing of archive writers: one at a time, on any storage; an overtaken writer gets an error."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Writer(threading.Thread):
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_of_several_writers_what_one_has_published_stays(seed: int) -> None:
+def test_a_published_piece_stays_with_several_writers(seed: int) -> None:
     chance = random.Random(seed)
     stretches = [(chance.randrange(3), chance.randrange(1, 40)) for _ in range(chance.randrange(1, 10))]
     memory = Memory()
@@ -136,7 +136,7 @@ def test_an_overtaken_writer_stops(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_was_overtaken_sweeps_nothing(tmp_path: Path) -> None:
-    """It stood still between its claim and its sweep, and what it does not know is what its successor has written."""
+    """It paused between its claim and its sweep; the files that it does not know are its successor's."""
     ledger = ManifestLog(Storage(str(tmp_path)), "t")
     first = ledger.claim("a1", "aa")
     second = ledger.claim("b2", "aa")
@@ -149,7 +149,7 @@ def test_a_writer_that_was_overtaken_sweeps_nothing(tmp_path: Path) -> None:
     assert not file.exists()
 
 
-def test_what_a_killed_writer_left_beside_the_manifests_is_swept_when_it_is_old(tmp_path: Path) -> None:
+def test_old_files_of_a_killed_writer_are_swept(tmp_path: Path) -> None:
     ledger = ManifestLog(Storage(str(tmp_path)), "t")
     manifest = ledger.claim("a1", "aa")
     young, old = (tmp_path / f"topic=t/_manifest/.longhall-{word}" for word in ("young", "old"))
@@ -168,7 +168,7 @@ def test_an_archive_belongs_to_one_topic(tmp_path: Path) -> None:
         ledger.claim("b2", "bb")
 
 
-def test_a_manifest_that_was_damaged_is_named(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     ledger = ManifestLog(Storage(str(tmp_path)), "t")
     claimed: ArchiveManifest = ledger.claim("a1", "aa")
     path = tmp_path / f"topic=t/_manifest/{claimed.version:020}.json"

@@ -42,25 +42,25 @@ def test_pieces_fill_the_range_and_are_even(start: int, size: int, rows_max: int
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_it_goes_on_behind_the_manifest_and_begins_where_the_log_does() -> None:
+def test_ranges_start_at_the_end_of_the_manifest_or_the_start_of_the_log() -> None:
     manifest = extended(EMPTY, {0: [Piece(base=0, end=50)]})
     planned = plan(manifest, {0: 10, 1: 7}, {0: 60, 1: 20})
     assert planned.ranges == [Range("t", 0, 50, 60), Range("t", 1, 7, 20)]
     assert not planned.lost
 
 
-def test_all_partitions_get_on_in_one_round() -> None:
+def test_a_round_advances_every_partition() -> None:
     planned = plan(EMPTY, {0: 0, 1: 0}, {0: 100_000, 1: 100_000})
     assert len(planned.ranges) == 8
     assert [each.partition for each in planned.ranges] == [0, 1] * 4
     assert planned.ranges[2].start == planned.ranges[0].end
 
 
-def test_nothing_new_is_no_work() -> None:
+def test_no_new_messages_make_no_round() -> None:
     assert plan(extended(EMPTY, {0: [Piece(base=0, end=50)]}), {0: 0}, {0: 50}) == Round({}, [])
 
 
-def test_messages_that_are_gone_are_an_error_or_are_written_down_as_lost() -> None:
+def test_deleted_messages_are_an_error_or_marked_lost() -> None:
     manifest = extended(EMPTY, {0: [Piece(base=0, end=50)]})
     with pytest.raises(PipelineError, match="t-0: offsets 50 to 59 were deleted before they were archived"):
         plan(manifest, {0: 60}, {0: 80})
@@ -69,7 +69,7 @@ def test_messages_that_are_gone_are_an_error_or_are_written_down_as_lost() -> No
     assert planned.ranges == [Range("t", 0, 60, 80)]
 
 
-def test_an_archive_that_is_ahead_of_the_hall_is_of_another_one() -> None:
+def test_an_archive_ahead_of_the_hall_is_refused() -> None:
     manifest = extended(EMPTY, {0: [Piece(base=0, end=50)]})
     with pytest.raises(PipelineError, match="t-0 ends at offset 20, and its archive at 50"):
         plan(manifest, {0: 0}, {0: 20})

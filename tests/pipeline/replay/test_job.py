@@ -174,7 +174,7 @@ def test_a_replay_keeps_the_timing_and_the_order(
         assert content(blocking_client, target, partition) == content(blocking_client, source, partition)
 
 
-def test_a_task_that_is_killed_and_a_replay_that_is_begun_again_send_nothing_twice(
+def test_a_killed_task_and_a_restarted_replay_send_nothing_twice(
     run: Replay, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient
 ) -> None:
     source, target = make_topic(), make_topic()

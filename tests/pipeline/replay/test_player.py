@@ -10,7 +10,7 @@ from longhall.pipeline.replay.player import Play, Track, reached
 from tests.pipeline.conftest import FreshName, MakeTopic
 
 
-def test_an_open_transaction_is_looked_past_and_ended_by_who_comes_next(
+def test_an_open_transaction_is_ignored_by_readers_and_ended_by_the_next_task(
     bootstrap: str, blocking_client: BlockingClient, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     target = make_topic()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView
 
 LOOK_AGAIN_S: Final = 0.2
-SILENCE_S_MAX: Final = 60.0  # While nobody leads, or nobody answers.
+SILENCE_S_MAX: Final = 60.0  # Without a leader, or without an answer.
 
 Show = Callable[[str, int, int], None]  # What is going on, and how much of how much is done.
 

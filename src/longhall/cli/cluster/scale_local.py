@@ -102,7 +102,7 @@ def _lives(host: dict[str, object]) -> bool:
 
 
 def _start(place: Path, request: ScaleRequest, settings: list[str]) -> dict[str, object]:
-    number = max([host.node for host in ask(request.http).hosts], default=0) + 1  # One that nobody has had.
+    number = max([host.node for host in ask(request.http).hosts], default=0) + 1  # A number that was never used.
     data = str(place / f"host{number}")
     command = [sys.executable, "-m", "longhall.cli", "serve", "--data", data]
     command += ["--coordinator", request.coordinator, "--node-id", str(number)]

@@ -128,7 +128,7 @@ def up(
     children: list[Child] = []
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # As nohup has it.
-        signal.signal(signal.SIGHUP, _interrupt)  # The terminal is gone: nobody could stop the nodes any more.
+        signal.signal(signal.SIGHUP, _interrupt)  # The terminal is closed: the nodes could not be stopped any more.
     try:
         if coordinator is None:
             ensemble = Ensemble(home / "zookeeper", servers=zookeepers)

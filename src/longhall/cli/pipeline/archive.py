@@ -52,7 +52,7 @@ def archive(
         done = archiver.done
     show_facts(
         {
-            "archive": Storage(to).name,  # What is secret in a URL is told to nobody.
+            "archive": Storage(to).name,  # Without the secrets of a URL.
             "messages": done.messages,
             "bytes": done.bytes,
             "files": done.files,

@@ -21,7 +21,7 @@ from longhall.cli.exits import Exit
 LOOK_S: Final = 0.1
 GRACE_S: Final = 1.0  # For the work to end by itself, before what it waits for is cancelled, and between two attempts.
 ATTEMPTS_MAX: Final = 10
-AGAIN_S: Final = 1.0  # Some send a signal twice at once; a second one later than that is from somebody in a hurry.
+AGAIN_S: Final = 1.0  # Some tools send a signal twice at once; a second one later than that ends the process.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _T = TypeVar("_T")

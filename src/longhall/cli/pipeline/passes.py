@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from longhall.cli.pipeline.input_options import InputOptions
     from longhall.pipeline.fates import Period
 
-RESUMED_MS_MAX: Final = 3_600_000  # Later than that "24h ago" means another day, and a pass begins anew.
+RESUMED_MS_MAX: Final = 3_600_000  # Later than that "24h ago" means another day, and a new pass starts.
 
 IntervalOption = Annotated[
     float, typer.Option("--interval", min=1.0, metavar="SECONDS", help="The interval of a continuous job.")

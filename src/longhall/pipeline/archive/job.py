@@ -154,7 +154,7 @@ class Archiver:
                 return False
             try:
                 written = self._do([self._writing(each, topics[each.topic]) for each in planned.ranges])
-            except Exception as failed:  # A worker died; the round is planned anew, and what was written is recognised.
+            except Exception as failed:  # A worker died; the round is planned again, and written files are recognised.
                 if self._wait(0.0):
                     return False
                 if one_line_reason(failed) is not None and not self._options.allow_loss:
@@ -229,7 +229,7 @@ class Archiver:
         self._publish(name, without_retired(manifest, _now_ms() - RETIRED_MS))
         self.done.swept += self._ledgers[name].sweep(self._manifests[name])
 
-    # What the broker is told
+    # Release to the broker
 
     def _listen(self, client: BlockingClient, topics: dict[str, Topic]) -> None:
         """Look up the archive that the broker releases by: none, this one, or another."""
@@ -248,7 +248,7 @@ class Archiver:
                 self._silent.add(name)
                 self._say(f"{name} is released by its archive at {place}; this one does not move that")
             elif known.offset > (self._manifests[name].end(part) or 0):
-                self._say(f"{name}-{part}: the archive has less than was told; nothing more is released until it has")
+                self._say(f"{name}-{part}: the archive has less than it released; nothing more is released for now")
 
     def _tell(self, client: BlockingClient, topics: dict[str, Topic]) -> None:
         """Commit the ends of a durable manifest, so that the broker may truncate."""

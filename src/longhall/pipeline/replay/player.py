@@ -114,7 +114,7 @@ class Track:
         return pc.if_else(pc.is_null(batch.column(_COLUMN["key"])), same, pa.scalar(None, pa.int32()))
 
     async def _transaction(self, hall: Hall, batch: Any, next_offset: int) -> None:
-        if not self._fresh:  # The next epoch: sequences begin anew, and whoever was fenced hears of it here.
+        if not self._fresh:  # The next epoch: sequences start again, and a fenced producer is refused here.
             self._identity = await hall.transactions.identify(self._name, TRANSACTION_MS, self._identity)
         self._fresh = False
         play, identity, name = self._play, self._identity, self._name

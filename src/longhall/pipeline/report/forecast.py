@@ -24,7 +24,7 @@ class Forecast(NamedTuple):
     peak_messages_a_second: float
     ahead: tuple[tuple[int, float, float], ...]
     disk_free_bytes: int
-    full_in_days: float | None  # If everything is kept; None when nobody knows, or never.
+    full_in_days: float | None  # If everything is kept; None if it is unknown, or never.
 
 
 def look_ahead(
