@@ -154,7 +154,7 @@ def test_another_directory_is_a_usage_error(run: Run, tmp_path: Path) -> None:
     for directory in (tmp_path, tmp_path / "missing"):
         ended = run("doctor", str(directory))
         assert ended.code == Exit.USAGE
-        assert "no data directory" in ended.err
+        assert "not a data directory" in ended.err
     assert not (tmp_path / "missing").exists()
     (tmp_path / "longhall.json").write_text("{")
     assert "cannot be understood" in run("doctor", str(tmp_path)).err

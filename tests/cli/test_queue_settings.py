@@ -80,9 +80,9 @@ def test_given_settings_are_merged_with_the_current_ones() -> None:
     ("said", "expected"),
     [
         ({"lease_ms": "soon"}, "--lease"),
-        ({"lease_ms": "forever"}, "without end"),
+        ({"lease_ms": "forever"}, "unlimited"),
         ({"bytes_max": "much"}, "--bytes"),
-        ({"messages_max": "many"}, "no number"),
+        ({"messages_max": "many"}, "not a number"),
         ({"when_full": "burst"}, "drop-oldest"),
         ({"hours": "at night"}, "22:00"),
         ({"hours": "25:00-26:00"}, "22:00"),
