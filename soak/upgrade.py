@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from longhall.console.api.upgrading import Upgraded
+
 from longhall.cli.api_client import ApiClient
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError
 from longhall.cli.profiles import HttpTarget
-from longhall.console.api.upgrading import Upgraded
 from soak.cluster import NODES, Cluster, wait_until
 from soak.node import Node
 
