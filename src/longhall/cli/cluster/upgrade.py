@@ -26,11 +26,11 @@ def upgrade(
     down. `longhall cluster status` shows the level, and the levels that each node supports.
     """
     from longhall.broker.gates import WORDS
-    from longhall.console.api.upgrading import Upgraded
+    from longhall.service.administration import RaisedLevel
 
     asked = {"level": level, "dry_run": dry_run}
     try:
-        done = options.open_client().ask("POST", "cluster/upgrade", Upgraded, asked)
+        done = options.open_client().ask("POST", "cluster/upgrade", RaisedLevel, asked)
     except CommandError as failure:
         if not str(failure).startswith("there is nothing of this name"):
             raise
