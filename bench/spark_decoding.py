@@ -6,8 +6,8 @@ import os
 import time
 from typing import Any, Final
 
-from longhall.pipeline.opening import Opening
-from longhall.pipeline.table import SPARK_TYPES, Shape
+from longhall.pipeline.arrow_table import SPARK_TYPES, Shape
+from longhall.pipeline.batch_decoder import PartitionDecoder
 from longhall.records.batch import Record, build_batch
 from longhall.records.compression import CODEC_NAMES
 from longhall.records.native import COMPILED
@@ -47,7 +47,7 @@ def _rows_per_second(size_bytes: int, codec: int, columns: tuple[str, ...]) -> f
     best, spent = 0.0, 0.0
     while spent < CPU_SECONDS:
         began = time.process_time()
-        seen = sum(batch.num_rows for batch in Opening(shape, 0, rows).open(fetched, []))
+        seen = sum(batch.num_rows for batch in PartitionDecoder(shape, 0, rows).open(fetched, []))
         took = time.process_time() - began
         assert seen == rows
         best, spent = max(best, rows / took), spent + took

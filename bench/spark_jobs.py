@@ -10,7 +10,7 @@ from bench.kafka import say
 from bench.measure import process
 from longhall.client.hall import Hall
 from longhall.pipeline.archive import job as archiving
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.replay import job as replaying
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _make(bootstrap: str, topic: str) -> None:
     async def make(hall: Hall) -> None:
         await hall.topics.create(topic, partitions=2, configs={"retention.ms": "-1"})
 
-    with Conversation(bootstrap) as conversation:
+    with BlockingClient(bootstrap) as conversation:
         conversation.ask(make)
 
 
@@ -72,7 +72,7 @@ def _delete(bootstrap: str, topic: str) -> None:
     async def delete(hall: Hall) -> None:
         await hall.topics.delete(topic)
 
-    with Conversation(bootstrap) as conversation:
+    with BlockingClient(bootstrap) as conversation:
         conversation.ask(delete)
 
 

@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.records.batch import Record, build_batch
 
 BATCH_BYTES: Final = 256 * 1024
@@ -31,5 +31,5 @@ def fill(address: str, topic: str, partitions: int, size_bytes: int, count: int)
                 )
                 await hall.records.produce(topic, partition, batch)
 
-    with Conversation(address) as conversation:
+    with BlockingClient(address) as conversation:
         conversation.ask(write)

@@ -21,14 +21,14 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from longhall.client.committed import open_fetched
+from longhall.client.fetched_records import decode_fetched
 from longhall.client.hall import Hall
 from longhall.client.records import EARLIEST, LATEST
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import first_break
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import read_piece
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.refusals import PipelineError
 from soak.kill import Say, Violation
 from soak.node import COMMAND, Node
@@ -194,16 +194,16 @@ class ArchiveSoak:
             await hall.topics.create(TOPIC, partitions=PARTITIONS, configs=CONFIGS)
             await hall.topics.create(REPLAYED, partitions=PARTITIONS, configs={"retention.ms": "-1"})
 
-        with Conversation(self.node.bootstrap) as conversation:
+        with BlockingClient(self.node.bootstrap) as conversation:
             conversation.ask(make)
 
     # Checks during the run.
 
     def _ends(self) -> dict[int, int]:
-        manifest = Ledger(Storage(str(self.place)), TOPIC).latest() if self.place.exists() else None
+        manifest = ManifestLog(Storage(str(self.place)), TOPIC).latest() if self.place.exists() else None
         return manifest.ends() if manifest is not None else {}
 
-    def _begins(self, conversation: Conversation) -> dict[int, int]:
+    def _begins(self, conversation: BlockingClient) -> dict[int, int]:
         async def ask(hall: Hall) -> dict[int, int]:
             found = await hall.records.list_offsets(TOPIC, dict.fromkeys(range(PARTITIONS), EARLIEST))
             return {part: each.offset for part, each in found.items()}
@@ -216,7 +216,7 @@ class ArchiveSoak:
         """
         while not self._watching.wait(0.1):
             try:
-                with Conversation(self.node.bootstrap, patience_ms=1000) as conversation:
+                with BlockingClient(self.node.bootstrap, patience_ms=1000) as conversation:
                     while not self._watching.wait(0.05):
                         begins = self._begins(conversation)
                         ends = self._ends()
@@ -247,10 +247,10 @@ class ArchiveSoak:
     def reckon(self) -> dict[int, list[Row]]:
         """Compare the finished archive with the acknowledgements; returns its rows by partition."""
         storage = Storage(str(self.place))
-        manifest = Ledger(storage, TOPIC).latest()
+        manifest = ManifestLog(storage, TOPIC).latest()
         assert manifest is not None
         rows: dict[int, list[Row]] = {}
-        with Conversation(self.node.bootstrap) as conversation:
+        with BlockingClient(self.node.bootstrap) as conversation:
             begins = self._begins(conversation)
         for part in range(PARTITIONS):
             pieces = manifest.pieces(part)
@@ -320,12 +320,12 @@ class ArchiveSoak:
             found = await hall.records.list_offsets(REPLAYED, dict.fromkeys(range(PARTITIONS), LATEST))
             return sum(each.offset for each in found.values())
 
-        with Conversation(self.node.bootstrap, patience_ms=600_000) as conversation:
+        with BlockingClient(self.node.bootstrap, patience_ms=600_000) as conversation:
             return conversation.ask(ask)
 
     def compare_replay(self, rows: dict[int, list[Row]]) -> None:
-        """Compare the replayed topic with the archive."""
-        with Conversation(self.node.bootstrap) as conversation:
+        """Hold what was replayed to the archive."""
+        with BlockingClient(self.node.bootstrap) as conversation:
             for part, wanted in rows.items():
                 if _content(conversation, REPLAYED, part) != wanted:
                     self._violations.append(f"the replay of partition {part} has other messages than the archive")
@@ -337,15 +337,15 @@ def _row(row: dict[str, Any]) -> Row:
     return int(row["timestamp"].timestamp() * 1000 + 0.5), row["key"], row["value"], headers
 
 
-def _content(conversation: Conversation, topic: str, partition: int) -> list[Row]:
-    """The messages that a reader of committed messages gets."""
+def _content(conversation: BlockingClient, topic: str, partition: int) -> list[Row]:
+    """What a reader of committed messages gets."""
 
     async def read(hall: Hall) -> list[Row]:
         found: list[Row] = []
         offset = 0
         end = (await hall.records.list_offsets(topic, {partition: LATEST}))[partition].offset
         while offset < end:
-            opened = open_fetched(await hall.records.fetch(topic, partition, offset, max_wait_ms=100), offset)
+            opened = decode_fetched(await hall.records.fetch(topic, partition, offset, max_wait_ms=100), offset)
             offset = opened.next_offset
             found += [(each.timestamp_ms, each.key, each.value, tuple(each.headers)) for each in opened.records]
         return found

@@ -24,10 +24,10 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from longhall.client.committed import open_fetched
+from longhall.client.fetched_records import decode_fetched
 from longhall.client.hall import Hall
 from longhall.client.records import LATEST, READ_COMMITTED
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.refusals import PipelineError
 from soak.archive import at_random
 from soak.kill import Say, Violation
@@ -91,7 +91,7 @@ class Sight:
         self._positions = dict.fromkeys(range(PARTITIONS), 0)
 
     def look(self, bootstrap: str) -> Counter[bytes]:
-        with Conversation(bootstrap) as conversation:
+        with BlockingClient(bootstrap) as conversation:
             conversation.ask(self._read)
         return self.rows
 
@@ -100,7 +100,7 @@ class Sight:
             found = await hall.records.list_offsets(self._topic, {part: LATEST}, isolation_level=READ_COMMITTED)
             while self._positions[part] < found[part].offset:
                 offset = self._positions[part]
-                opened = open_fetched(await hall.records.fetch(self._topic, part, offset, max_wait_ms=0), offset)
+                opened = decode_fetched(await hall.records.fetch(self._topic, part, offset, max_wait_ms=0), offset)
                 self.rows.update(record.value or b"" for record in opened.records)
                 self._positions[part] = opened.next_offset
 
@@ -122,7 +122,7 @@ class SinkSoak:
     def run(self, faults: Iterable[str]) -> int:
         """Inject all faults in turn, then process the rest; returns the number of messages."""
         self.node.start()
-        with Conversation(self.node.bootstrap) as conversation:
+        with BlockingClient(self.node.bootstrap) as conversation:
             conversation.ask(_make_topics)
         load = Load(self.node.bootstrap)
         load.start()

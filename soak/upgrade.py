@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from longhall.console.api.upgrading import Upgraded
-
+from longhall.cli.api_client import ApiClient
 from longhall.cli.cluster.status import ask
-from longhall.cli.desk import Desk
 from longhall.cli.exits import CommandError
-from longhall.cli.profiles import HttpPlace
+from longhall.cli.profiles import HttpTarget
+from longhall.service.administration import RaisedLevel
 from soak.cluster import NODES, Cluster, wait_until
 from soak.node import Node
 
@@ -105,11 +104,11 @@ class Upgrade:
         found = {(view.level, view.level_possible) for view in map(ask, self._doors())}
         return found.pop() if len(found) == 1 else (0, 0)
 
-    def _upgrade(self, level: int, *, dry_run: bool = False) -> Upgraded:
-        """Request the level at a follower, which forwards the request to the leader."""
+    def _upgrade(self, level: int, *, dry_run: bool = False) -> RaisedLevel:
+        """Through a node that does not lead: it asks the one that does."""
         follower = self.cluster.followers()[0]
-        desk = Desk(HttpPlace(self.cluster.nodes[follower].http))
-        return desk.ask("POST", "cluster/upgrade", Upgraded, {"level": level, "dry_run": dry_run})
+        desk = ApiClient(HttpTarget(self.cluster.nodes[follower].http))
+        return desk.ask("POST", "cluster/upgrade", RaisedLevel, {"level": level, "dry_run": dry_run})
 
     def _refusal(self, level: int) -> str:
         try:

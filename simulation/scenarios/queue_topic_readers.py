@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 
-from longhall.client.committed import open_fetched
+from longhall.client.fetched_records import decode_fetched
 from longhall.client.records import EARLIEST, LATEST, READ_COMMITTED
 from longhall.client.refusals import Refused, Unreachable
 from simulation.checkers.sends import Place
@@ -39,7 +39,7 @@ async def look_on(context: RunContext, name: str, place: Place) -> None:
                 demand(end >= highest, f"{place}: read up to {highest}, now the log ends at {end}")
                 position = max(starts[place.partition].offset, min(position, end))
             continue
-        opened = open_fetched(fetched, position)
+        opened = decode_fetched(fetched, position)
         for record in opened.records:
             mark = zlib.crc32(record.value or b"")
             demand(seen.setdefault(record.offset, mark) == mark, f"{place}: offset {record.offset} has another record")

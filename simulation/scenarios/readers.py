@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from longhall.client.committed import open_fetched
+from longhall.client.fetched_records import decode_fetched
 from longhall.client.hall import Hall
 from longhall.client.records import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Fetched
 from longhall.client.refusals import Refused, Unreachable
@@ -72,7 +72,7 @@ async def _start_again(hall: Hall, place: Place, position: int) -> int:
 
 
 def _take(context: RunContext, place: Place, fetched: Fetched, position: int, *, stable: bool) -> int:
-    opened = open_fetched(fetched, position)
+    opened = decode_fetched(fetched, position)
     limit = fetched.last_stable_offset if stable else fetched.high_watermark
     demand(opened.next_offset <= max(limit, position), f"{place}: read to {opened.next_offset}, allowed was {limit}")
     for record in opened.records:
@@ -118,7 +118,7 @@ async def _read_between(
             damaged.append(position)
             position += 1
             continue
-        opened = open_fetched(fetched, position)
+        opened = decode_fetched(fetched, position)
         records += opened.records
         position = opened.next_offset
     return start, records, damaged

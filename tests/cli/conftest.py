@@ -12,7 +12,7 @@ from longhall.cli.main import main
 
 
 class Ended(NamedTuple):
-    """How a command ended and what it said."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -26,7 +26,7 @@ Run = Callable[..., Ended]
 def run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> Run:
-    """Call it with the words of the command line; nothing of the real user's configuration is seen."""
+    """Run a command with these arguments; the configuration of the real user is hidden."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     words = ("ADDRESS", "HTTP_ADDRESS", "ACCESS_KEY", "SECRET", "PROFILE", "DEBUG", "SETTINGS")
     for name in (f"LONGHALL_{word}" for word in words):

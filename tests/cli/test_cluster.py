@@ -1,4 +1,4 @@
-"""`longhall cluster add|drain|move|factor|status`, against a node that tells what a test wants it to tell."""
+"""`longhall cluster add|drain|move|factor|status` against a scripted leader."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longhall.cli.cluster import errand
+from longhall.cli.cluster import change
 from longhall.cluster.rpc.authentication import read_secrets
 from longhall.console.cluster_view import ClusterView, HostView
 from tests.cli.conftest import Run
 
 
-class Told:
-    """A leader that shows one view after another, the last one again and again, and answers as it was told to."""
+class ScriptedLeader:
+    """A leader that shows one view after another, the last one repeatedly, and answers as scripted."""
 
     def __init__(self) -> None:
         self.views: list[ClusterView] = []
@@ -31,7 +31,7 @@ class Told:
 
 
 class Handler(BaseHTTPRequestHandler):
-    told: Told
+    leader: ScriptedLeader
 
     def do_GET(self) -> None:
         self._tell(200, msgspec.json.encode(self.told.view()))
@@ -55,10 +55,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    monkeypatch.setattr(errand, "LOOK_AGAIN_S", 0.0)
-    made = Told()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Telling", (Handler,), {"told": made}))
+def leader(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedLeader]:
+    monkeypatch.setattr(change, "LOOK_AGAIN_S", 0.0)
+    made = ScriptedLeader()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Telling", (Handler,), {"leader": made}))
     made.address = f"127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -91,44 +91,44 @@ def view(*hosts: HostView, leader: int = 1) -> ClusterView:
 FETCHING = {"in_sync": False, "copied_bytes": 30, "copied_bytes_total": 120}
 
 
-def test_status_tells_who_keeps_the_hall_and_how_far_a_copy_is(run: Run, told: Told) -> None:
-    told.views = [view(host(1), host(2, leaving=True), host(3, **FETCHING), host(4, keeps=False, in_sync=False))]
-    shown = run("cluster", "status", "--http", told.address)
+def test_status_shows_replicas_and_copy_progress(run: Run, leader: ScriptedLeader) -> None:
+    leader.views = [view(host(1), host(2, leaving=True), host(3, **FETCHING), host(4, keeps=False, in_sync=False))]
+    shown = run("cluster", "status", "--http", leader.address)
     assert shown.code == 0
     assert "follower, manager, leaving" in shown.out
     assert "fetches everything, 25 % of 120 B" in shown.out
     assert "doors" in shown.out
-    rows = json.loads(run("cluster", "status", "--http", told.address, "-o", "json").out)
+    rows = json.loads(run("cluster", "status", "--http", leader.address, "-o", "json").out)
     assert [row["keeps"] for row in rows] == [True, True, True, False]
     assert (rows[2]["copied_bytes"], rows[2]["copied_bytes_total"]) == (30, 120)
 
 
-def test_adding_waits_until_the_host_has_everything(run: Run, told: Told) -> None:
+def test_add_waits_until_the_host_is_in_sync(run: Run, leader: ScriptedLeader) -> None:
     alone = host(2, keeps=False, in_sync=False)
-    told.views = [view(host(1), alone), view(host(1), host(2, **FETCHING)), view(host(1), host(2))]
-    ended = run("cluster", "add", "2", "--http", told.address)
+    leader.views = [view(host(1), alone), view(host(1), host(2, **FETCHING)), view(host(1), host(2))]
+    ended = run("cluster", "add", "2", "--http", leader.address)
     assert ended.code == 0
     told_lines = ("it has begun", "node 2: fetches everything, 25 % of 120 B", "node 2 has everything")
     assert ended.err == "".join(f"{line}\n" for line in told_lines)
-    assert told.asked == [("POST", "/api/v1/cluster/hosts/2/add", {})]
+    assert leader.asked == [("POST", "/api/v1/cluster/hosts/2/add", {})]
 
 
-def test_draining_only_asks_unless_told_to_wait(run: Run, told: Told) -> None:
-    told.views = [view(host(1), host(2))]
-    ended = run("cluster", "drain", "2", "--http", told.address, "-o", "json")
+def test_drain_returns_at_once_unless_wait_is_given(run: Run, leader: ScriptedLeader) -> None:
+    leader.views = [view(host(1), host(2))]
+    ended = run("cluster", "drain", "2", "--http", leader.address, "-o", "json")
     assert json.loads(ended.out) == {"message": "it has begun", "done": False}
-    told.views = [view(host(1), host(2)), view(host(1), host(2, leaving=True)), view(host(1), host(2, keeps=False))]
-    ended = run("cluster", "drain", "2", "--wait", "--http", told.address, "-o", "json")
+    leader.views = [view(host(1), host(2)), view(host(1), host(2, leaving=True)), view(host(1), host(2, keeps=False))]
+    ended = run("cluster", "drain", "2", "--wait", "--http", leader.address, "-o", "json")
     assert json.loads(ended.out) == {"message": "node 2 keeps nothing any more", "done": True}
 
 
-def test_moving_says_what_and_where(run: Run, told: Told) -> None:
-    told.views = [view(host(1), host(2))]
-    assert run("cluster", "move", "2", "4", "--no-wait", "--http", told.address).code == 0
-    assert run("cluster", "move", "--spread", "--no-wait", "--http", told.address).code == 0
-    assert "node 1 leads\n" in run("cluster", "move", "--leader", "1", "--http", told.address).err
-    assert run("cluster", "factor", "5", "--no-wait", "--http", told.address).code == 0
-    assert told.asked == [
+def test_move_requests_source_and_target(run: Run, leader: ScriptedLeader) -> None:
+    leader.views = [view(host(1), host(2))]
+    assert run("cluster", "move", "2", "4", "--no-wait", "--http", leader.address).code == 0
+    assert run("cluster", "move", "--spread", "--no-wait", "--http", leader.address).code == 0
+    assert "node 1 leads\n" in run("cluster", "move", "--leader", "1", "--http", leader.address).err
+    assert run("cluster", "factor", "5", "--no-wait", "--http", leader.address).code == 0
+    assert leader.asked == [
         ("POST", "/api/v1/cluster/moves", {"source": 2, "target": 4}),
         ("POST", "/api/v1/cluster/moves", {}),
         ("PUT", "/api/v1/cluster/leader", {"node": 1}),
@@ -137,21 +137,21 @@ def test_moving_says_what_and_where(run: Run, told: Told) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["1"], ["1", "2", "--spread"], ["--leader", "1", "--spread"]])
-def test_moving_nothing_or_too_much_is_a_slip(run: Run, words: list[str]) -> None:
+def test_move_with_missing_or_conflicting_arguments_is_a_usage_error(run: Run, words: list[str]) -> None:
     ended = run("cluster", "move", *words)
     assert ended.code == 2
-    assert "say FROM and TO, or --leader NODE, or --spread" in ended.err
+    assert "give FROM and TO, or --leader NODE, or --spread" in ended.err
 
 
-def test_a_refusal_is_one_line(run: Run, told: Told) -> None:
-    told.views = [view(host(1), host(2))]
-    told.answer = (409, {"code": "operation-not-attempted", "message": "without node 2 1 host would keep the hall"})
-    ended = run("cluster", "drain", "2", "--wait", "--http", told.address)
+def test_a_refusal_is_one_line(run: Run, leader: ScriptedLeader) -> None:
+    leader.views = [view(host(1), host(2))]
+    leader.answer = (409, {"code": "operation-not-attempted", "message": "without node 2 1 host would keep the hall"})
+    ended = run("cluster", "drain", "2", "--wait", "--http", leader.address)
     assert (ended.code, ended.out) == (1, "")
     assert ended.err == "longhall: without node 2 1 host would keep the hall\n"
 
 
-def test_a_secret_is_made_once_and_for_this_user_alone(run: Run, tmp_path: Path) -> None:
+def test_a_secret_is_created_once_with_mode_600(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "secret"
     made = run("cluster", "secret", "make", str(path))
     assert made.code == 0
@@ -166,7 +166,7 @@ def test_a_secret_is_made_once_and_for_this_user_alone(run: Run, tmp_path: Path)
     assert read_secrets(path.read_text()) == [secret]
 
 
-def test_up_refuses_what_would_show_or_miss_a_secret(run: Run, tmp_path: Path) -> None:
+def test_up_refuses_a_visible_password_and_a_missing_secret(run: Run, tmp_path: Path) -> None:
     home = ("--data", str(tmp_path))
     shown = run("cluster", "up", *home, "--coordinator", "zk://alice:wonderland@zoo:2181")
     assert shown.code == 2

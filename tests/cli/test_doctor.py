@@ -1,4 +1,4 @@
-"""The doctor on data directories that a node left behind: whole, torn, and damaged."""
+"""The doctor on data directories of a node: intact, torn, and damaged."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def segment_with(node: Node, text: bytes) -> Path:
     return found
 
 
-def parcels_in_log(node: Node) -> int:
+def references_in_log(node: Node) -> int:
     return sum(file.read_bytes().count(b"x" * LARGE_BYTES) for file in node.data.glob("wal/*"))
 
 
 @pytest.mark.clients
-def test_what_a_clean_stop_leaves_is_whole_and_a_flipped_bit_is_found(run: Run, node: Node, lines: Path) -> None:
+def test_no_damage_after_a_clean_stop_and_a_flipped_bit_is_found(run: Run, node: Node, lines: Path) -> None:
     produced(run, node, "letters", lines)
     assert node.stop() == 0
     ended, report = examined(run, node)
@@ -88,7 +88,7 @@ def test_what_a_clean_stop_leaves_is_whole_and_a_flipped_bit_is_found(run: Run, 
 
 
 @pytest.mark.clients
-def test_what_a_kill_leaves_is_no_damage(run: Run, node: Node, lines: Path, large_lines: Path) -> None:
+def test_no_damage_after_a_kill(run: Run, node: Node, lines: Path, large_lines: Path) -> None:
     produced(run, node, "letters", lines)
     produced(run, node, "parcels", large_lines)
     node.kill()
@@ -103,10 +103,12 @@ def test_what_a_kill_leaves_is_no_damage(run: Run, node: Node, lines: Path, larg
 
 
 @pytest.mark.clients
-def test_a_large_batch_that_only_the_log_vouches_for(run: Run, node: Node, lines: Path, large_lines: Path) -> None:
+def test_damage_of_a_large_batch_that_only_the_log_refers_to(
+    run: Run, node: Node, lines: Path, large_lines: Path
+) -> None:
     deadline = time.monotonic() + 60
     through_log = -1
-    while through_log < (through_log := parcels_in_log(node)):  # Until the name of the new segment is durable.
+    while through_log < (through_log := references_in_log(node)):  # Until the name of the new segment is durable.
         assert time.monotonic() < deadline, "large batches never went straight to their segment"
         produced(run, node, "parcels", large_lines)
     produced(run, node, "letters", lines)  # So that the parcels are behind the horizon of a later frame.
@@ -119,7 +121,7 @@ def test_a_large_batch_that_only_the_log_vouches_for(run: Run, node: Node, lines
 
 
 @pytest.mark.clients
-def test_a_stretch_of_the_log_that_was_promised(run: Run, node: Node, lines: Path) -> None:
+def test_damage_of_the_log_before_the_horizon(run: Run, node: Node, lines: Path) -> None:
     for _ in range(3):
         produced(run, node, "letters", lines)
     node.kill()
@@ -131,7 +133,7 @@ def test_a_stretch_of_the_log_that_was_promised(run: Run, node: Node, lines: Pat
 
 
 @pytest.mark.clients
-def test_a_snapshot_that_cannot_be_read(run: Run, node: Node, lines: Path) -> None:
+def test_an_unreadable_snapshot_is_damage(run: Run, node: Node, lines: Path) -> None:
     produced(run, node, "letters", lines)
     node.stop()
     flip(next(iter(node.data.glob("shards/0000/*.snapshot"))), 40)
@@ -141,18 +143,18 @@ def test_a_snapshot_that_cannot_be_read(run: Run, node: Node, lines: Path) -> No
 
 
 @pytest.mark.clients
-def test_a_running_node_is_told_apart(run: Run, node: Node, lines: Path) -> None:
+def test_a_running_node_is_reported(run: Run, node: Node, lines: Path) -> None:
     produced(run, node, "letters", lines)
     ended = run("doctor", str(node.data), "--verify")
     assert ended.code == 0
     assert "in use by process" in ended.err
 
 
-def test_what_is_no_data_directory(run: Run, tmp_path: Path) -> None:
+def test_another_directory_is_a_usage_error(run: Run, tmp_path: Path) -> None:
     for directory in (tmp_path, tmp_path / "missing"):
         ended = run("doctor", str(directory))
         assert ended.code == Exit.USAGE
-        assert "no data directory" in ended.err
+        assert "not a data directory" in ended.err
     assert not (tmp_path / "missing").exists()
     (tmp_path / "longhall.json").write_text("{")
     assert "cannot be understood" in run("doctor", str(tmp_path)).err

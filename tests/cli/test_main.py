@@ -17,7 +17,7 @@ from longhall.node.sources import every_setting, load
 from tests.cli.conftest import Run
 
 
-def test_version_in_both_forms(run: Run) -> None:
+def test_version_as_table_and_json(run: Run) -> None:
     assert "longhall" in run("version").out
     assert set(json.loads(run("version", "-o", "json").out)) == {"longhall", "python", "hot_rooms"}
 
@@ -39,7 +39,7 @@ def test_every_setting_is_listed(run: Run) -> None:
         assert row["name"] in listed.out
 
 
-def test_the_settings_file_it_prints_is_one_and_means_the_defaults(run: Run, tmp_path: Path) -> None:
+def test_the_printed_settings_file_loads_as_the_defaults(run: Run, tmp_path: Path) -> None:
     text = run("settings", "--toml").out
     assert tomllib.loads(text) == {"cleaner": {}}
     spoken = "\n".join(line.removeprefix("# ") if " = " in line else line for line in text.splitlines())
@@ -48,7 +48,7 @@ def test_the_settings_file_it_prints_is_one_and_means_the_defaults(run: Run, tmp
     assert load(str(file)).settings == Settings()
 
 
-def test_settings_show_what_a_file_makes_of_them(run: Run, tmp_path: Path) -> None:
+def test_settings_show_the_values_of_a_file(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "my.toml"
     file.write_text("shards = 3\n")
     rows = {row["name"]: row for row in json.loads(run("settings", "--settings", str(file), "-o", "json").out)}
@@ -71,7 +71,7 @@ def test_settings_show_what_a_file_makes_of_them(run: Run, tmp_path: Path) -> No
         (("serve", "--workers", "2", "--kafka", "127.0.0.1:65535"), "ports"),
     ],
 )
-def test_what_is_wrong_with_a_node_is_said_in_one_line(run: Run, words: tuple[str, ...], expected: str) -> None:
+def test_a_wrong_setting_is_reported_in_one_line(run: Run, words: tuple[str, ...], expected: str) -> None:
     ended = run(*words)
     assert ended.code == Exit.USAGE
     assert ended.out == ""
@@ -80,12 +80,12 @@ def test_what_is_wrong_with_a_node_is_said_in_one_line(run: Run, words: tuple[st
     assert expected in ended.err
 
 
-def test_an_unknown_word_or_option_is_a_usage_error(run: Run) -> None:
+def test_an_unknown_command_or_option_is_a_usage_error(run: Run) -> None:
     assert run("sevre").code == Exit.USAGE
     assert run("serve", "--bogus").code == Exit.USAGE
 
 
-def test_every_refusal_of_a_node_has_words_and_a_code() -> None:
+def test_every_error_code_has_a_message_and_an_exit_code() -> None:
     for code in Code:
         ending = explain(LonghallError(code))
         assert str(ending)

@@ -1,4 +1,4 @@
-"""What commands print: whole lines for pipes, JSON for programs, nothing that steers a terminal."""
+"""The output of commands: whole lines for pipes, JSON for programs, and no control characters."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_json_has_every_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_nothing_is_said_to_people_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_note_for_no_rows_is_for_people_only(capsys: pytest.CaptureFixture[str]) -> None:
     show_rows([], COLUMNS, Format.TABLE, "no topics yet")
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "no topics yet\n")
 
 
-def test_names_from_strangers_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     show_rows([{"name": "\x1b[2J\nx"}], COLUMNS, Format.TABLE, "")
     show_facts({"group_id": "\x1b[2J\nx", "ready": True}, Format.TABLE)
     out = capsys.readouterr().out

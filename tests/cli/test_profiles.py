@@ -1,4 +1,4 @@
-"""Which node a command talks to."""
+"""Precedence of addresses and profiles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.profiles import DEFAULT_ADDRESS, DEFAULT_HTTP, HttpPlace, find_address, find_http
+from longhall.cli.profiles import DEFAULT_ADDRESS, DEFAULT_HTTP, HttpTarget, find_address, find_http
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def write(tmp_path: Path, text: str) -> None:
     (tmp_path / "longhall" / "config.toml").write_text(text)
 
 
-def test_the_nearer_word_wins(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_precedence_of_flags_environment_and_profiles(tmp_path: Path, environment: dict[str, str]) -> None:
     assert find_address(None, None, environment) == DEFAULT_ADDRESS
     write(
         tmp_path,
@@ -45,28 +45,26 @@ def test_the_nearer_word_wins(tmp_path: Path, environment: dict[str, str]) -> No
         ("profiles = [", "config.toml"),
     ],
 )
-def test_a_profile_that_cannot_be_used_is_refused(
-    tmp_path: Path, environment: dict[str, str], text: str, expected: str
-) -> None:
+def test_a_wrong_profile_is_refused(tmp_path: Path, environment: dict[str, str], text: str, expected: str) -> None:
     write(tmp_path, text)
     with pytest.raises(CommandError, match=expected) as caught:
         find_address(None, "x", environment)
     assert caught.value.exit_code is Exit.USAGE
 
 
-def test_the_http_port_is_found_the_same_way(tmp_path: Path, environment: dict[str, str]) -> None:
-    assert find_http(None, None, environment) == HttpPlace(DEFAULT_HTTP)
+def test_the_http_address_has_the_same_precedence(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert find_http(None, None, environment) == HttpTarget(DEFAULT_HTTP)
     write(
         tmp_path,
         'default = "a"\n[profiles.a]\naddress = "a:1"\nhttp = "a:2"\naccess_key = "A"\nsecret = "s"\n'
         '[profiles.b]\naddress = "b:1"\n',
     )
-    assert find_http(None, None, environment) == HttpPlace("a:2", "A", "s")
-    assert find_http("c:2", "a", environment) == HttpPlace("c:2", "A", "s")
-    assert find_http("c:2", None, environment) == HttpPlace("c:2")  # Nobody's secrets go to another place.
+    assert find_http(None, None, environment) == HttpTarget("a:2", "A", "s")
+    assert find_http("c:2", "a", environment) == HttpTarget("c:2", "A", "s")
+    assert find_http("c:2", None, environment) == HttpTarget("c:2")  # The secrets of a profile go to no other address.
     with pytest.raises(CommandError, match="needs http"):
         find_http(None, "b", environment)
     environment["LONGHALL_HTTP_ADDRESS"] = "d:2"
-    assert find_http(None, None, environment) == HttpPlace("d:2")
+    assert find_http(None, None, environment) == HttpTarget("d:2")
     environment["LONGHALL_ACCESS_KEY"], environment["LONGHALL_SECRET"] = "B", "t"
-    assert find_http("c:2", None, environment) == HttpPlace("c:2", "B", "t")
+    assert find_http("c:2", None, environment) == HttpTarget("c:2", "B", "t")

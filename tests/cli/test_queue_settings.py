@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.queue_settings import OPTIONS, nested, shown, understood, unset
+from longhall.cli.queue_settings import OPTIONS, nest_settings, parse_settings_options, show_settings, unset_settings
 from longhall.console.api.settings import shown_settings, understood_settings
 from longhall.queues.settings import DeadLetters, DeliveryHours, QueueSettings, RetryPolicy
 from tests.cli.conftest import Run
@@ -47,7 +47,7 @@ def test_words_become_settings() -> None:
         "hours": "22:00-06:30",
         "tags": ["team=blue", "cost=a=b"],
     }
-    settings = understood_settings(nested(understood(said)))
+    settings = understood_settings(nest_settings(parse_settings_options(said)))
     assert settings == QueueSettings(
         lease_ms=90_000,
         message_bytes_max=1 << 20,
@@ -58,39 +58,43 @@ def test_words_become_settings() -> None:
         hours=DeliveryHours(from_minute=22 * 60, to_minute=6 * 60 + 30),
         tags={"team": "blue", "cost": "a=b"},
     )
-    words = shown(shown_settings(settings))
+    words = show_settings(shown_settings(settings))
     assert (words["lease"], words["hours"], words["attempts"]) == ("90 s", "22:00-06:30", "3")
 
 
-def test_what_is_said_stands_beside_what_is_there() -> None:
+def test_given_settings_are_merged_with_the_current_ones() -> None:
     current = shown_settings(QueueSettings(dead_letters=DeadLetters(queue="dead"), tags={"a": "1"}))
-    changed = nested(understood({"dead_letters.attempts_max": "3", "tags": ["b=2"]}), current)
+    changed = nest_settings(parse_settings_options({"dead_letters.attempts_max": "3", "tags": ["b=2"]}), current)
     assert understood_settings(changed) == QueueSettings(
         dead_letters=DeadLetters(queue="dead", attempts_max=3), tags={"a": "1", "b": "2"}
     )
-    assert unset(["dead-letters", "--retry-first", "lease"]) == {"dead_letters": None, "retry": None, "lease_ms": None}
-    assert unset(["fair", "--no-fair", "one_by_one"]) == {"fair": None, "one_by_one": None}
+    assert unset_settings(["dead-letters", "--retry-first", "lease"]) == {
+        "dead_letters": None,
+        "retry": None,
+        "lease_ms": None,
+    }
+    assert unset_settings(["fair", "--no-fair", "one_by_one"]) == {"fair": None, "one_by_one": None}
 
 
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
         ({"lease_ms": "soon"}, "--lease"),
-        ({"lease_ms": "forever"}, "without end"),
+        ({"lease_ms": "forever"}, "unlimited"),
         ({"bytes_max": "much"}, "--bytes"),
-        ({"messages_max": "many"}, "no number"),
+        ({"messages_max": "many"}, "not a number"),
         ({"when_full": "burst"}, "drop-oldest"),
         ({"hours": "at night"}, "22:00"),
         ({"hours": "25:00-26:00"}, "22:00"),
         ({"tags": ["blue"]}, "NAME=VALUE"),
     ],
 )
-def test_what_cannot_be_right_names_its_option(said: dict[str, object], expected: str) -> None:
+def test_a_wrong_value_names_its_option(said: dict[str, object], expected: str) -> None:
     with pytest.raises(CommandError, match=expected) as caught:
-        understood(said)
+        parse_settings_options(said)
     assert caught.value.exit_code is Exit.USAGE
 
 
-def test_attempts_need_a_place() -> None:
+def test_attempts_need_a_dead_letter_queue() -> None:
     with pytest.raises(CommandError, match="--dead-letters"):
-        nested(understood({"dead_letters.attempts_max": "3"}), {"dead_letters": None})
+        nest_settings(parse_settings_options({"dead_letters.attempts_max": "3"}), {"dead_letters": None})

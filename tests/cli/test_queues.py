@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from longhall.cli import watching
-from longhall.cli.completing import complete_queue
+from longhall.cli import watch
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import Exit
 from soak.node import Node
 from tests.cli.conftest import Ended, Run
@@ -62,7 +62,7 @@ def told(ended: Ended) -> Any:
     return json.loads(good(ended))
 
 
-def test_a_queue_from_its_making_to_its_end(hall: Run, name: str) -> None:
+def test_queue_lifecycle(hall: Run, name: str) -> None:
     assert "created" in hall("queue", "create", name, "--lease", "90s", "--fifo", "--tag", "team=blue").err
     assert name in good(hall("queue", "list"))
     described = told(hall("queue", "describe", name, "-o", "json"))
@@ -83,7 +83,7 @@ def test_a_queue_from_its_making_to_its_end(hall: Run, name: str) -> None:
     assert name not in good(hall("queue", "list"))
 
 
-def test_words_and_lines_go_in_and_come_out(hall: Run, name: str, typed: Callable[[bytes], None]) -> None:
+def test_sent_arguments_and_lines_are_received(hall: Run, name: str, typed: Callable[[bytes], None]) -> None:
     good(hall("queue", "create", name))
     assert told(hall("send", name, "one", "two", "-o", "json"))["messages"] == 2
     typed(b"three\nfour\n\xff\xfe")
@@ -99,7 +99,7 @@ def test_words_and_lines_go_in_and_come_out(hall: Run, name: str, typed: Callabl
     assert told(hall("queue", "describe", name, "-o", "json"))["depth"]["in_flight"] == 0
 
 
-def test_what_receive_writes_send_reads(hall: Run, name: str, typed: Callable[[bytes], None]) -> None:
+def test_json_lines_of_receive_are_input_of_send(hall: Run, name: str, typed: Callable[[bytes], None]) -> None:
     good(hall("queue", "create", name))
     good(hall("queue", "create", name + "-copy"))
     good(hall("send", name, "x", "--group", "g", "-A", "kind=a", "--key", "k", "--correlation-id", "c"))
@@ -112,7 +112,7 @@ def test_what_receive_writes_send_reads(hall: Run, name: str, typed: Callable[[b
         assert copy[field] == original[field]
 
 
-def test_what_is_kept_comes_back(hall: Run, name: str) -> None:
+def test_a_message_that_is_not_settled_is_delivered_again(hall: Run, name: str) -> None:
     good(hall("queue", "create", name))
     good(hall("send", name, "x"))
     assert good(hall("receive", name, "--keep", "--lease", "1ms")) == "x\n"
@@ -120,7 +120,7 @@ def test_what_is_kept_comes_back(hall: Run, name: str) -> None:
     assert again["attempts"] == 2
 
 
-def test_a_large_file_goes_through_whole(hall: Run, name: str, tmp_path: Path) -> None:
+def test_a_large_file_is_sent_and_received(hall: Run, name: str, tmp_path: Path) -> None:
     data = bytes(range(256)) * 4096 * 18
     file = tmp_path / "large"
     file.write_bytes(data)
@@ -135,7 +135,7 @@ def test_a_large_file_goes_through_whole(hall: Run, name: str, tmp_path: Path) -
     assert received["attributes"] == {"kind": "film"}
 
 
-def test_large_lines_go_through(hall: Run, name: str, typed: Callable[[bytes], None]) -> None:
+def test_large_lines_are_sent_and_received(hall: Run, name: str, typed: Callable[[bytes], None]) -> None:
     line = b'"' * 3_000_000
     good(hall("queue", "create", name, "--message-bytes", "4 MiB"))
     typed(b"small\n" + line + b"\n")
@@ -146,7 +146,7 @@ def test_large_lines_go_through(hall: Run, name: str, typed: Callable[[bytes], N
     assert received[1]["group"] == "a b"
 
 
-def test_looking_takes_nothing(hall: Run, name: str) -> None:
+def test_peek_and_search_lease_nothing(hall: Run, name: str) -> None:
     good(hall("queue", "create", name, "--settled", "keep"))
     good(hall("send", name, "red apple", "green apple", "-A", "kind=fruit"))
     good(hall("send", name, "red car", "-A", "kind=thing"))
@@ -161,7 +161,7 @@ def test_looking_takes_nothing(hall: Run, name: str) -> None:
     assert good(hall("receive", name, "--all", "--filter", "kind = 'thing'")) == "red car\n"
 
 
-def test_again_and_elsewhere(hall: Run, name: str) -> None:
+def test_rewind_and_fork(hall: Run, name: str) -> None:
     good(hall("queue", "create", name, "--settled", "keep"))
     good(hall("send", name, "a", "b"))
     assert good(hall("receive", name, "--all")) == "a\nb\n"
@@ -180,7 +180,7 @@ def test_again_and_elsewhere(hall: Run, name: str) -> None:
     assert "--settled keep" in refused.err
 
 
-def test_dead_letters_are_put_right_and_go_back_to_work(hall: Run, name: str, tmp_path: Path) -> None:
+def test_dead_letters_are_edited_and_redriven(hall: Run, name: str, tmp_path: Path) -> None:
     good(hall("queue", "create", name + "-dead"))
     good(hall("queue", "create", name, "--dead-letters", name + "-dead", "--attempts", "1"))
     good(hall("send", name, "wrong", "-A", "kind=order"))
@@ -221,7 +221,7 @@ def test_a_redrive_is_cancelled(hall: Run, name: str) -> None:
     assert told(hall("dlq", "cancel", name, "-o", "json"))["moved"] < 60
 
 
-def test_only_some_go_back(hall: Run, name: str) -> None:
+def test_redrive_of_chosen_messages(hall: Run, name: str) -> None:
     good(hall("queue", "create", name + "-to"))
     good(hall("queue", "create", name))
     sent = told(hall("send", name, "a", "b", "c", "-o", "json"))["message_ids"]
@@ -262,7 +262,7 @@ def test_refusals_are_one_line_with_advice(hall: Run, name: str) -> None:
     assert name in told(hall("queue", "create", name, "--if-missing", "-o", "json"))["name"]
 
 
-def test_nobody_at_the_address(run: Run, node: Node) -> None:
+def test_an_address_without_a_node_is_one_line(run: Run, node: Node) -> None:
     ended = run("queue", "list", "--http", "127.0.0.1:1")
     assert ended.code == Exit.UNREACHABLE
     assert "longhall serve" in ended.err
@@ -285,7 +285,7 @@ def test_with_credentials(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert run("queue", "list", "--http", node.http).code == 0
 
 
-def test_watching(hall: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_repeats_the_table(hall: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     good(hall("queue", "create", name))
     looks = itertools.count()
 
@@ -293,7 +293,7 @@ def test_watching(hall: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None
         if next(looks) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching.time, "sleep", sleep)
+    monkeypatch.setattr(watch.time, "sleep", sleep)
     ended = hall("queue", "list", name, "--watch", "-o", "json")
     assert ended.code == Exit.INTERRUPTED
     assert [json.loads(line)[0]["queue"] for line in ended.out.splitlines()] == [name, name]
@@ -307,6 +307,6 @@ def test_names_are_completed(hall: Run, name: str) -> None:
     assert complete_queue(name + "-comp") == [name + "-completed"]
 
 
-def test_names_are_completed_quietly_when_nobody_is_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_is_silent_without_a_node(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LONGHALL_HTTP_ADDRESS", "127.0.0.1:1")
     assert complete_queue("x") == []

@@ -50,7 +50,7 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert str(file) in refused("--data", str(file / "below"), *FREE)
 
 
-def test_one_directory_has_one_node_and_a_stop_is_clean(tmp_path: Path) -> None:
+def test_a_directory_is_locked_by_one_node_and_sigterm_stops_it_cleanly(tmp_path: Path) -> None:
     data, ready_file = tmp_path / "data", tmp_path / "ready"
     environment_free = [*COMMAND, "--data", str(data), *FREE, "--ready-file", str(ready_file)]
     with subprocess.Popen([*environment_free, "--log-format", "json"], stderr=subprocess.PIPE, text=True) as node:

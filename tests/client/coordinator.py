@@ -1,4 +1,4 @@
-"""The scripted broker's other half: a group of one member, and transactions that write down what they are asked."""
+"""The coordinator of the scripted broker: a group of one member, and transactions that record their requests."""
 
 from __future__ import annotations
 

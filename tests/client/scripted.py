@@ -1,7 +1,7 @@
-"""A broker of few lines, kept in memory, that misbehaves on request.
+"""A small broker in memory that fails on request.
 
-It answers with our own codecs from the server's side, checks sequence numbers as a broker does, and remembers what it
-was asked. `mishaps` says what happens to the next requests of an API: an error code, or one of the words below.
+It answers with our own codecs from the server's side, checks sequence numbers as a broker does, and records its
+requests. `mishaps` has the failures of the next requests of an API: an error code, or one of the words below.
 """
 
 from __future__ import annotations

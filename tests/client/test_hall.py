@@ -1,4 +1,4 @@
-"""Connections, versions, and what is tried again."""
+"""Connections, versions, and retries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_addresses() -> None:
     assert split_address("[::1]:80") == ("::1", 80)
 
 
-def test_a_hall_learns_its_brokers(play: Play) -> None:
+def test_connect_discovers_the_brokers(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         assert hall.brokers == {1: (HOST, PORT)}
         assert len((await hall.topic("t")).partitions) == 2
@@ -41,7 +41,7 @@ def test_a_hall_learns_its_brokers(play: Play) -> None:
     play(scene)
 
 
-def test_nobody_there_is_unreachable(play: Play) -> None:
+def test_an_address_without_a_broker_is_unreachable(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         with pytest.raises(Unreachable, match="Cannot connect"):
             await Hall.connect(world.network, "broker:1")
@@ -49,7 +49,7 @@ def test_nobody_there_is_unreachable(play: Play) -> None:
     play(scene)
 
 
-def test_an_old_broker_is_asked_in_its_own_versions(play: Play, broker: ScriptedBroker) -> None:
+def test_requests_use_versions_that_an_old_broker_supports(play: Play, broker: ScriptedBroker) -> None:
     broker.ranges |= {API_VERSIONS: (0, 2), METADATA: (0, 1), FETCH: (4, 4)}
 
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
@@ -60,7 +60,7 @@ def test_an_old_broker_is_asked_in_its_own_versions(play: Play, broker: Scripted
     play(scene)
 
 
-def test_what_both_do_not_speak_is_refused_here(play: Play, broker: ScriptedBroker) -> None:
+def test_an_unsupported_version_is_refused_by_the_client(play: Play, broker: ScriptedBroker) -> None:
     del broker.ranges[LIST_OFFSETS]
 
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
@@ -71,7 +71,7 @@ def test_what_both_do_not_speak_is_refused_here(play: Play, broker: ScriptedBrok
     play(scene)
 
 
-def test_a_topic_that_is_not_there_is_told_at_once(play: Play, broker: ScriptedBroker) -> None:
+def test_a_missing_topic_is_refused_without_retry(play: Play, broker: ScriptedBroker) -> None:
     broker.unknown_topic = True
 
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
@@ -82,7 +82,7 @@ def test_a_topic_that_is_not_there_is_told_at_once(play: Play, broker: ScriptedB
     assert play(scene) < 1
 
 
-def test_persisting_outlasts_errors_that_pass(play: Play) -> None:
+def test_persist_retries_retriable_errors(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         broker.mishaps = {LIST_OFFSETS: [6, DROP, 5], METADATA: [DROP, 5]}
         found = await hall.persist(lambda: hall.records.list_offsets("t", {0: EARLIEST, 1: LATEST}))
@@ -91,7 +91,7 @@ def test_persisting_outlasts_errors_that_pass(play: Play) -> None:
     play(scene)
 
 
-def test_persisting_ends_when_patience_does(play: Play) -> None:
+def test_persist_ends_at_its_timeout(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         broker.mishaps = {LIST_OFFSETS: [6] * 1000}
         with pytest.raises(Refused, match="NOT_LEADER"):
@@ -100,7 +100,7 @@ def test_persisting_ends_when_patience_does(play: Play) -> None:
     assert 3 < play(scene) < 6
 
 
-def test_a_silent_broker_fails_all_that_wait(play: Play) -> None:
+def test_a_timeout_fails_every_open_request(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         connection = await Connection.open(world.network, HOST, PORT, "test")
         broker.mishaps = {METADATA: [SILENT, SILENT]}
@@ -114,7 +114,7 @@ def test_a_silent_broker_fails_all_that_wait(play: Play) -> None:
     assert play(scene) < 2
 
 
-def test_answers_find_their_callers(play: Play) -> None:
+def test_responses_are_matched_to_requests(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         connection = await Connection.open(world.network, HOST, PORT, "test")
         answers = await asyncio.gather(*(connection.call(_for(name), MetadataResponse) for name in "abcdefgh" * 40))
@@ -129,7 +129,7 @@ def _for(name: str) -> MetadataRequest:
     return MetadataRequest(topics=[MetadataRequestTopic(name=name)])
 
 
-def test_a_caller_that_gives_up_leaves_the_connection_whole(play: Play) -> None:
+def test_a_cancelled_call_leaves_the_connection_usable(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         connection = await Connection.open(world.network, HOST, PORT, "test")
         with pytest.raises(TimeoutError):
@@ -140,7 +140,7 @@ def test_a_caller_that_gives_up_leaves_the_connection_whole(play: Play) -> None:
     play(scene)
 
 
-def test_a_closed_hall_says_so(play: Play) -> None:
+def test_a_closed_hall_refuses_calls(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         hall.close()
         with pytest.raises(Refused, match="closed"):
@@ -149,7 +149,7 @@ def test_a_closed_hall_says_so(play: Play) -> None:
     assert play(scene) < 1
 
 
-class _Babbler(asyncio.Protocol):
+class _OversizedResponder(asyncio.Protocol):
     """Answers everything with a frame of an impossible size."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -157,9 +157,9 @@ class _Babbler(asyncio.Protocol):
         transport.write(b"\xff\xff\xff\xff")
 
 
-def test_an_impossible_answer_ends_the_connection(play: Play) -> None:
+def test_a_response_of_an_impossible_size_closes_the_connection(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
-        _, port = await world.network.listen(_Babbler, "client", 0)
+        _, port = await world.network.listen(_OversizedResponder, "client", 0)
         with pytest.raises(Unreachable, match="bytes"):
             await Hall.connect(world.network, f"client:{port}")
 

@@ -1,4 +1,4 @@
-"""A member of a group: joining, being told to join again, committing, leaving."""
+"""A group member: join, rejoin, commit, leave."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def read(member: GroupMember, count: int) -> list[bytes | None]:
     return found
 
 
-def test_a_group_goes_on_where_it_was(play: Play) -> None:
+def test_a_group_resumes_at_its_committed_offsets(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         await fill(hall, world, 10)
         first = GroupMember(hall, "g", ["t"])
@@ -49,7 +49,7 @@ def test_a_group_goes_on_where_it_was(play: Play) -> None:
     play(scene)
 
 
-def test_joining_outlasts_mishaps(play: Play) -> None:
+def test_join_retries_after_failures(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         await fill(hall, world, 4)
         broker.mishaps = {
@@ -64,7 +64,7 @@ def test_joining_outlasts_mishaps(play: Play) -> None:
 
 
 @pytest.mark.parametrize("error_code", [27, 25, 22])
-def test_a_heartbeat_brings_the_member_back(play: Play, error_code: int) -> None:
+def test_a_failed_heartbeat_makes_the_member_rejoin(play: Play, error_code: int) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         await fill(hall, world, 4)
         member = GroupMember(hall, "g", ["t"])
@@ -97,7 +97,7 @@ def test_a_late_commit_is_refused(play: Play) -> None:
     play(scene)
 
 
-def test_offsets_are_set_from_outside(play: Play) -> None:
+def test_offsets_are_reset_by_an_administrator(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         await fill(hall, world, 10)
         assert await hall.groups.offsets("g") == {}

@@ -1,4 +1,4 @@
-"""The client with a whole node, in virtual time: two members, real transactions, all that no script can show."""
+"""The client with a whole node, in virtual time: two members and real transactions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def poll_until(condition: Callable[[], bool], *members: GroupMember) -> No
     await asyncio.wait_for(asyncio.gather(*(keep(member) for member in members)), 300)
 
 
-def test_topics_from_birth_to_end() -> None:
+def test_topic_lifecycle() -> None:
     async def scene(hall: Hall, world: SimulatedWorld) -> None:
         await hall.topics.create("t", partitions=2, configs={"retention.ms": "3600000"})
         with pytest.raises(Refused) as refusal:
@@ -91,7 +91,7 @@ def test_topics_from_birth_to_end() -> None:
     play(scene)
 
 
-def test_two_members_share_and_one_takes_over() -> None:
+def test_two_members_share_partitions_and_one_takes_over() -> None:
     async def scene(hall: Hall, world: SimulatedWorld) -> None:
         await hall.topics.create("t", partitions=4)
         first = GroupMember(hall, "g", ["t"], session_timeout_ms=10_000, max_wait_ms=100)
@@ -118,7 +118,7 @@ def test_two_members_share_and_one_takes_over() -> None:
     play(scene)
 
 
-def test_transactions_are_seen_whole_or_not_at_all() -> None:
+def test_transactions_are_atomic_for_readers() -> None:
     async def scene(hall: Hall, world: SimulatedWorld) -> None:
         await hall.topics.create("t", partitions=2)
         producer = Producer(hall, world.clock, Options(transactional_id="mine"))
@@ -138,7 +138,7 @@ def test_transactions_are_seen_whole_or_not_at_all() -> None:
     play(scene)
 
 
-def test_a_hung_transaction_is_found_and_ended() -> None:
+def test_a_hanging_transaction_is_listed_and_aborted() -> None:
     async def scene(hall: Hall, world: SimulatedWorld) -> None:
         await hall.topics.create("t", partitions=1)
         hung = Producer(hall, world.clock, Options(transactional_id="hung"))

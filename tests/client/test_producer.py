@@ -1,4 +1,4 @@
-"""Producing through mishaps: everything arrives once, in order, or its sender is told."""
+"""Producing through failures: every record arrives once and in order, or its sender gets an error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def read_all(hall: Hall) -> dict[int, list[bytes | None]]:
     return found
 
 
-def test_records_arrive_with_all_they_have(play: Play) -> None:
+def test_records_arrive_with_key_headers_and_timestamp(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock)
         now_ms = world.clock.wall_ms()
@@ -48,7 +48,7 @@ def test_records_arrive_with_all_they_have(play: Play) -> None:
 
 
 @pytest.mark.parametrize("compression", range(CODEC_MAX + 1))
-def test_many_records_make_few_batches(play: Play, compression: int) -> None:
+def test_many_records_are_sent_in_few_batches(play: Play, compression: int) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock, Options(compression=compression, batch_bytes_max=10_000))
         sent = [await producer.send("t", b"%d" % number * 20, key=b"%d" % number) for number in range(1000)]
@@ -72,7 +72,7 @@ def test_records_without_a_key_use_all_partitions(play: Play) -> None:
     play(scene)
 
 
-def test_mishaps_cost_time_and_nothing_else(play: Play) -> None:
+def test_failures_are_retried_without_loss_or_repetition(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock, Options(batch_bytes_max=200, compression=ZSTD))
         broker.mishaps = {
@@ -91,7 +91,7 @@ def test_mishaps_cost_time_and_nothing_else(play: Play) -> None:
     play(scene)
 
 
-def test_a_refusal_reaches_whoever_sent(play: Play) -> None:
+def test_a_refusal_is_raised_to_the_sender(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock)
         broker.mishaps = {PRODUCE: [10]}
@@ -107,7 +107,7 @@ def test_a_refusal_reaches_whoever_sent(play: Play) -> None:
     play(scene)
 
 
-def test_after_an_outage_it_goes_on_under_a_new_identity(play: Play) -> None:
+def test_a_producer_continues_with_a_new_identity_after_an_outage(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock, Options(delivery_timeout_ms=2_000))
         await producer.send("t", b"first", partition=0)
@@ -126,7 +126,7 @@ def test_after_an_outage_it_goes_on_under_a_new_identity(play: Play) -> None:
     play(scene)
 
 
-def test_without_acknowledgement_nobody_waits(play: Play) -> None:
+def test_sends_without_acknowledgement_do_not_wait(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock, Options(acks=0, idempotent=False))
         sent = await producer.send("t", b"gone", partition=0)
@@ -154,7 +154,7 @@ def test_the_buffer_is_bounded(play: Play) -> None:
     play(scene)
 
 
-def test_a_transaction_is_asked_for_in_order(play: Play) -> None:
+def test_the_requests_of_a_transaction_are_in_order(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock, Options(transactional_id="mine"))
         with pytest.raises(LonghallError) as refusal:

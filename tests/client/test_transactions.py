@@ -1,4 +1,4 @@
-"""Transactions as a producer asks for them, in the order that a coordinator wants."""
+"""The requests of a transactional producer, in the order that a coordinator requires."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_partitions_are_added_before_they_are_written(play: Play) -> None:
     play(scene)
 
 
-def test_with_rising_epochs_writing_is_joining(play: Play, broker: ScriptedBroker) -> None:
+def test_with_rising_epochs_a_write_adds_the_partition(play: Play, broker: ScriptedBroker) -> None:
     broker.features = {RISING_FEATURE: 2}
 
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
@@ -61,7 +61,7 @@ def test_with_rising_epochs_writing_is_joining(play: Play, broker: ScriptedBroke
     play(scene)
 
 
-def test_an_empty_transaction_asks_nobody(play: Play) -> None:
+def test_an_empty_transaction_sends_no_request(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock, Options(transactional_id="mine"))
         await producer.begin()
@@ -73,7 +73,7 @@ def test_an_empty_transaction_asks_nobody(play: Play) -> None:
     play(scene)
 
 
-def test_after_a_failure_only_aborting_helps(play: Play) -> None:
+def test_after_a_failure_only_abort_is_possible(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock, Options(transactional_id="mine", delivery_timeout_ms=1_000))
         await producer.begin()
@@ -95,7 +95,7 @@ def test_after_a_failure_only_aborting_helps(play: Play) -> None:
     play(scene)
 
 
-def test_a_fenced_producer_is_told(play: Play) -> None:
+def test_a_fenced_producer_gets_an_error(play: Play) -> None:
     async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
         producer = Producer(hall, world.clock, Options(transactional_id="mine"))
         await producer.begin()

@@ -65,7 +65,7 @@ def test_it_is_read_again_and_a_bad_one_changes_nothing(tmp_path: Path, caplog: 
     written(tmp_path, "nonsense")
     held.reload()
     assert secret(held) == "two"
-    assert "the old ones hold" in caplog.text
+    assert "the old ones stay in force" in caplog.text
     assert "two" not in caplog.text
 
 
@@ -95,7 +95,7 @@ def test_a_file_of_keys(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Non
     written(tmp_path, "[keys]\na = maybe\n")
     held.reload()
     assert not usable(held, "alias/Mine")
-    assert "the old ones hold" in caplog.text
+    assert "the old ones stay in force" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 
 from longhall.cli.main import main
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.records.batch import Record, build_batch
 from soak.node import Node
 from tests.left_out import leave_out
@@ -121,8 +121,8 @@ def bootstrap(node: Node) -> str:
 
 
 @pytest.fixture(scope="session")
-def conversation(bootstrap: str) -> Iterator[Conversation]:
-    with Conversation(bootstrap) as talking:
+def blocking_client(bootstrap: str) -> Iterator[BlockingClient]:
+    with BlockingClient(bootstrap) as talking:
         yield talking
 
 
@@ -133,7 +133,7 @@ def fresh_name() -> FreshName:
 
 
 @pytest.fixture(scope="session")
-def make_topic(conversation: Conversation, fresh_name: FreshName) -> MakeTopic:
+def make_topic(blocking_client: BlockingClient, fresh_name: FreshName) -> MakeTopic:
     """A new topic that keeps everything, whatever its timestamps say."""
 
     def make(partitions: int = 1, configs: Mapping[str, str] | None = None, name: str | None = None) -> str:
@@ -143,14 +143,14 @@ def make_topic(conversation: Conversation, fresh_name: FreshName) -> MakeTopic:
         async def create(hall: Hall) -> None:
             await hall.topics.create(chosen, partitions=partitions, configs=wanted)
 
-        conversation.ask(create)
+        blocking_client.ask(create)
         return chosen
 
     return make
 
 
 @pytest.fixture(scope="session")
-def produce(conversation: Conversation) -> Produce:
+def produce(blocking_client: BlockingClient) -> Produce:
     """Append records to one partition, as one batch; the words of `build_batch` say which kind."""
 
     def send(topic: str, partition: int, records: Sequence[Record], **kind: Any) -> None:
@@ -159,7 +159,7 @@ def produce(conversation: Conversation) -> Produce:
         async def append(hall: Hall) -> None:
             await hall.persist(lambda: hall.records.produce(topic, partition, batch))
 
-        conversation.ask(append)
+        blocking_client.ask(append)
 
     return send
 

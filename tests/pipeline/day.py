@@ -1,6 +1,6 @@
-"""A made day of one queue: what was sent and what the audit tells, with things planted that a job must find.
+"""A generated day of one queue: sent messages and audit events, with planted losses and repeats that a job must find.
 
-Everything is made of records, so that no day has to pass; the seed is fixed, so that it is always the same day.
+Everything is made of records, so that no day has to pass; the seed is fixed, so that the day is always the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEASE_MS: Final = 30_000
 
 
 class Planted(NamedTuple):
-    """What is in the day; places are (partition, offset)."""
+    """The planted messages; places are (partition, offset)."""
 
     messages: int
     lost: set[tuple[int, int]]
@@ -85,7 +85,7 @@ class _Maker:
 
 
 def make_day(queue: str, messages: int = 1200) -> Day:
-    """See the module."""
+    """Generate the day."""
     maker = _Maker(queue)
     times = sorted(_moment(maker.random) for _ in range(messages - 4))
     fates = ["lost"] * 3 + ["half"] * 2 + ["twice"] * 7 + ["late"] + ["attempts"] * 6 + ["expired"] * 3

@@ -15,7 +15,7 @@ from longhall.pipeline.source import LonghallSource
 
 
 def first_time(marks: str, name: str) -> bool:
-    """Whether nobody has failed in this way yet."""
+    """True for the first failure of its kind."""
     try:
         (Path(marks) / name).touch(exist_ok=False)
     except FileExistsError:

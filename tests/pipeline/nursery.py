@@ -40,14 +40,14 @@ MODULES: Final = (
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark.sql.worker.write_into_data_source",
-    "longhall.pipeline.archive.work",
+    "longhall.pipeline.archive.tasks",
     "longhall.pipeline.queue_source",
     "longhall.pipeline.replay.player",
     "longhall.pipeline.source",
     "longhall.pipeline.stream",
     "longhall.pipeline.sink",
-    "longhall.pipeline.reading",
-    "longhall.pipeline.writing",
+    "longhall.pipeline.partition_reader",
+    "longhall.pipeline.task_writer",
 )
 MESSAGE_BYTES_MAX: Final = 1 << 20
 STUB: Final = """#!{python} -IS
@@ -98,7 +98,7 @@ class Nursery:
 
 
 def main(place: str) -> None:
-    """Fork until whoever started this closes its end."""
+    """Fork until the parent closes its end."""
     for name in MODULES:
         importlib.import_module(name)
     assert len(os.listdir("/proc/self/task")) == 1, "something that was imported has threads"

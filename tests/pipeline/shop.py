@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from longhall.pipeline.desk import Desk, of_queue
+from longhall.pipeline.api_client import ApiClient, queue_path
 from soak.node import Node
 
 
@@ -12,7 +12,7 @@ class Shop:
     """A queue with dead letters and an audit, and what one does with it."""
 
     def __init__(self, node: Node, name: str) -> None:
-        self.desk = Desk(node.http)
+        self.desk = ApiClient(node.http)
         self.name = name
         self.desk.ask("POST", "queues", {"name": f"{name}-dead"})
         settings = {"audit": "deliveries", "dead_letters": {"queue": f"{name}-dead", "attempts_max": 1}}
@@ -33,11 +33,11 @@ class Shop:
         self._do("leases", {"changes": [{"receipt": receipt, "lease_ms": 0} for receipt in receipts]})
 
     def letters(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.desk.ask("GET", of_queue(f"{self.name}-dead", "letters"))["letters"]
+        found: list[dict[str, Any]] = self.desk.ask("GET", queue_path(f"{self.name}-dead", "letters"))["letters"]
         return found
 
     def _do(self, verb: str, value: object) -> Any:
-        return self.desk.ask("POST", of_queue(self.name, verb), value)
+        return self.desk.ask("POST", queue_path(self.name, verb), value)
 
 
 def open_shop(node: Node, name: str) -> Shop:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from longhall.cli.pipeline.running import Steps
-from longhall.pipeline.conversation import Conversation
+from longhall.cli.pipeline.spark_job import ProgressDisplay
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.records.batch import Record
 from soak.node import Node
 from tests.pipeline.cluster import Cluster
@@ -69,7 +69,7 @@ def test_executors_are_brought_what_they_need(run: Run, cluster: Cluster) -> Non
 
 @pytest.mark.usefixtures("executors")
 def test_a_topic_goes_into_the_archive_and_back(
-    run: Run, make_topic: MakeTopic, produce: Produce, conversation: Conversation, tmp_path: Path
+    run: Run, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, tmp_path: Path
 ) -> None:
     source, target = make_topic(2), make_topic(2)
     for partition in (0, 1):
@@ -80,7 +80,7 @@ def test_a_topic_goes_into_the_archive_and_back(
     assert run("archive", "--topics", source, "--to", place, "--once")["messages"] == 100
     assert run("replay", "--topics", source, "--from", place, "--to", target)["messages"] == 100
     for partition in (0, 1):
-        assert content(conversation, target, partition) == content(conversation, source, partition)
+        assert content(blocking_client, target, partition) == content(blocking_client, source, partition)
 
 
 @pytest.mark.usefixtures("executors")
@@ -88,7 +88,7 @@ def test_sql_keeps_running_until_it_is_interrupted(
     run: Run,
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -99,19 +99,19 @@ def test_sql_keeps_running_until_it_is_interrupted(
         produce(source, 0, [Record(-1, 1, city.encode(), json.dumps({"city": city, "amount": amount}).encode())])
 
     def keys() -> list[bytes]:
-        return [row[1] for row in content(conversation, target)]
+        return [row[1] for row in content(blocking_client, target)]
 
     later = [("Bern", 5), ("Rome", 70)]
     signals = [signal.SIGINT]
 
-    def look(steps: Steps, *told: Any) -> None:
+    def look(steps: ProgressDisplay, *told: Any) -> None:
         if later and keys() == [b"Oslo"]:
             while later:
                 order(*later.pop(0))
         elif signals and keys() == [b"Oslo", b"Rome"]:
             signal.raise_signal(signals.pop())
 
-    monkeypatch.setattr(Steps, "show", look)
+    monkeypatch.setattr(ProgressDisplay, "show", look)
     order("Oslo", 50)
     query = f"select _key, city from `{source}` where amount > 10"
     run("sql", query, "--to", target, "--checkpoint", str(tmp_path), "--continuous")

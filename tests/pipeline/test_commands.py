@@ -1,4 +1,4 @@
-"""Jobs through the command line, as somebody at a terminal meets them, on the session of the suite."""
+"""Jobs through the command line, on the session of the suite."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def told(city: str, amount: int, minute: int) -> Record:
     return Record(-1, 1000, city.encode(), json.dumps({"city": city, "amount": amount, "at": at}).encode())
 
 
-def test_sql_from_two_topics_to_one_goes_on_where_it_was(
+def test_sql_from_two_topics_to_one_resumes(
     command: Command, make_topic: MakeTopic, produce: Produce, read_topic: ReadTopic, tmp_path: Path
 ) -> None:
     """One topic's columns are inferred, the other's given; what was there is told once, whatever is run again."""
@@ -77,7 +77,7 @@ def test_sql_with_windows_and_a_watermark_by_a_field_of_the_values(
     assert [json.loads(row.value)["sum"] for row in read_topic(target, **COMMITTED).collect()] == [3, 7, 1]
 
 
-def test_what_sql_refuses_is_one_line(command: Command, make_topic: MakeTopic) -> None:
+def test_sql_errors_are_one_line(command: Command, make_topic: MakeTopic) -> None:
     topic, target = make_topic(), make_topic()
     for words, line in (
         (("select * from nowhere", "--to", target), "there is no topic nowhere; `longhall topic list` shows"),
@@ -92,7 +92,7 @@ def test_what_sql_refuses_is_one_line(command: Command, make_topic: MakeTopic) -
         assert ended.err.count("\n") == 1
 
 
-def test_reconcile_asks_a_running_queue_what_it_has(command: Command, shop: Shop, node: Node) -> None:
+def test_reconcile_uses_the_state_of_a_running_queue(command: Command, shop: Shop, node: Node) -> None:
     """Settled, dead, leased and waiting: all accounted for, over periods before, with and behind them."""
     words = ("reconcile", "--queues", shop.name, "--http", node.http, "--state", "-o", "json")
     ended = command(*words, "--since", "1h ago", "--strict")
@@ -104,7 +104,7 @@ def test_reconcile_asks_a_running_queue_what_it_has(command: Command, shop: Shop
     assert (before["sent"], before["complete"]) == (0, True)
 
 
-def test_a_job_that_was_interrupted_goes_on_with_its_period(
+def test_an_interrupted_job_resumes_with_its_period(
     command: Command, day: tuple[str, Day], make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second queue of two has no audit; when it has one, the first is not looked at again."""
@@ -144,7 +144,7 @@ def listed(text: str, word: str) -> set[tuple[int, int]]:
     return {(int(partition), int(offset)) for partition, offset in found}
 
 
-def test_a_pass_that_is_too_old_begins_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_pass_that_is_too_old_starts_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     first = Pass("report", {"a": 1}, "24h ago", "now")
     first.note("x", {"n": 1})

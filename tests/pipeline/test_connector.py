@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.records import compression
 from longhall.records.batch import Record
 from tests.left_out import leave_out
@@ -85,10 +85,10 @@ def test_a_batch_gives_the_same_rows(topic: str, spark: SparkSession, bootstrap:
 
 
 def test_committed_and_aborted_messages(
-    make_topic: MakeTopic, conversation: Conversation, read_topic: ReadTopic
+    make_topic: MakeTopic, blocking_client: BlockingClient, read_topic: ReadTopic
 ) -> None:
     topic = make_topic()
-    _write_transactions(conversation, topic)
+    _write_transactions(blocking_client, topic)
     for level, count in (("read_committed", 2), ("read_uncommitted", 3)):
         theirs, ours = (
             rows_of(read_topic(topic, format_name=name, **{"kafka.isolation.level": level})) for name in (THEIRS, OURS)
@@ -97,7 +97,7 @@ def test_committed_and_aborted_messages(
         assert ours == theirs
 
 
-def _write_transactions(conversation: Conversation, topic: str) -> None:
+def _write_transactions(blocking_client: BlockingClient, topic: str) -> None:
     from longhall.client.producer import Options, Producer
     from longhall.world.real.clock import RealClock
 
@@ -109,7 +109,7 @@ def _write_transactions(conversation: Conversation, topic: str) -> None:
             await producer.flush()
             await (producer.commit() if commit else producer.abort())
 
-    conversation.ask(write)
+    blocking_client.ask(write)
 
 
 def test_a_stream_gives_the_same_batches(topic: str, spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:

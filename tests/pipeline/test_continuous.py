@@ -1,6 +1,6 @@
-"""Jobs that go on until somebody interrupts them, and jobs that are interrupted before their end.
+"""Jobs that run until they are interrupted, and jobs that are interrupted before their end.
 
-The signals come from within the work, so that they come where the test means them to.
+The signals come from within the work, so that they arrive where the test wants them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from longhall.cli.pipeline.running import Steps
+from longhall.cli.pipeline.spark_job import ProgressDisplay
 from longhall.pipeline import reconcile
 from longhall.pipeline.archive.job import Archiver
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.replay import job as replay_job
 from longhall.pipeline.report import job as report_job
 from longhall.records.batch import Record
@@ -89,7 +89,7 @@ def test_a_replay_that_is_interrupted_goes_on_and_sends_nothing_twice(
     command: Command,
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """First in the middle of its sending; then it is one that goes on, and waits for more."""
@@ -98,17 +98,17 @@ def test_a_replay_that_is_interrupted_goes_on_and_sends_nothing_twice(
     words = ("replay", "--topics", source, "--to", target)
     signals = [signal.SIGINT]
 
-    def show(steps: Steps, what: str, done: int, *more: Any) -> None:
+    def show(steps: ProgressDisplay, what: str, done: int, *more: Any) -> None:
         if done and signals:
             interrupt(signals.pop())
 
     with monkeypatch.context() as patch:
         patch.setattr(replay_job, "LOOK_S", 0.1)
-        patch.setattr(Steps, "show", show)
+        patch.setattr(ProgressDisplay, "show", show)
         ended = command(*words, "--rate", "0.001")
     assert ended.code == 130
     assert ended.err.splitlines()[-1] == "longhall: interrupted; the same command goes on where it was"
-    sent = len(content(conversation, target))
+    sent = len(content(blocking_client, target))
     assert 0 < sent < 30
 
     def runs(number: int) -> None:
@@ -122,7 +122,7 @@ def test_a_replay_that_is_interrupted_goes_on_and_sends_nothing_twice(
     ended = command(*words, "--continuous", "-o", "json")
     assert (ended.code, ended.err) == (0, "")
     assert json.loads(ended.out)["messages"] == 32 - sent
-    assert content(conversation, target) == content(conversation, source)
+    assert content(blocking_client, target) == content(blocking_client, source)
 
 
 def test_a_reconciliation_looks_again_until_it_is_interrupted(

@@ -40,7 +40,7 @@ def test_times_also_between_two_milliseconds(kind: type[spark.Filter], value_us:
     assert left or let_through == exact
 
 
-def test_places_and_what_is_left_to_spark() -> None:
+def test_partitions_topics_and_filters_left_to_spark() -> None:
     wanted = FilterWanted()
     strange = [spark.EqualTo(("value",), b"x"), spark.Not(spark.EqualTo(("partition",), 1)), spark.IsNull(("offset",))]
     known = [spark.In(("partition",), (1, 2)), spark.EqualTo(("topic",), "a"), spark.IsNotNull(("topic",))]

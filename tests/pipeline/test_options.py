@@ -19,12 +19,12 @@ def test_the_defaults_are_those_of_the_kafka_source() -> None:
     assert batch.rows_max is None
 
 
-def test_names_of_options_have_no_case() -> None:
+def test_option_names_are_case_insensitive() -> None:
     options = read_options({**WHERE, "MAXOFFSETSPERTRIGGER": "7", "failondataloss": "FALSE"}, streaming=True)
     assert (options.rows_max, options.fail_on_data_loss) == (7, False)
 
 
-def test_which_topics() -> None:
+def test_subscriptions() -> None:
     def takes(**given: str) -> list[str]:
         chosen = read_options({"kafka.bootstrap.servers": "x:1", **given}, streaming=False).subscription
         return [name for name in ("orders", "orders-2", "bills") if chosen.takes(name)]
@@ -67,12 +67,12 @@ def test_a_time_goes_before_offsets() -> None:
         ({"startingTimestamp": "yesterday"}, False, "a time in milliseconds"),
     ],
 )
-def test_what_cannot_be_right_is_refused_by_name(given: dict[str, str], streaming: bool, said: str) -> None:
+def test_a_wrong_option_is_refused_by_name(given: dict[str, str], streaming: bool, said: str) -> None:
     with pytest.raises(PipelineError, match=said) as refusal:
         read_options({**WHERE, **given}, streaming=streaming)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_a_wrong_pattern_is_refused() -> None:
     with pytest.raises(PipelineError, match="no regular expression"):
         read_options({"kafka.bootstrap.servers": "x:1", "subscribePattern": "("}, streaming=False)

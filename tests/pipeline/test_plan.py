@@ -41,7 +41,7 @@ def test_ranges_cover_what_lies_between(start: Offsets, sizes: list[int]) -> Non
 
 
 @given(offsets, st.lists(st.integers(0, 500), min_size=1, max_size=10), st.integers(1, 3000))
-def test_a_limit_of_rows_holds_and_everybody_gets_on(start: Offsets, sizes: list[int], rows_max: int) -> None:
+def test_a_row_limit_holds_and_every_partition_advances(start: Offsets, sizes: list[int], rows_max: int) -> None:
     end = after(start, sizes)
     limited = limit_rows(start, end, rows_max)
     whole, part = ranges_between(start, end), ranges_between(start, limited)
@@ -52,7 +52,7 @@ def test_a_limit_of_rows_holds_and_everybody_gets_on(start: Offsets, sizes: list
         assert limited == end
 
 
-def test_a_limit_is_shared_out_by_size() -> None:
+def test_a_limit_is_shared_in_proportion() -> None:
     assert limit_rows({"a": {0: 0, 1: 0}}, {"a": {0: 900, 1: 100}}, 100) == {"a": {0: 90, 1: 10}}
 
 
@@ -68,7 +68,7 @@ def test_a_limit_of_bytes_is_one_of_rows_by_their_size() -> None:
     st.none() | st.integers(1, 40),
     st.none() | st.integers(1, 100),
 )
-def test_splitting_keeps_every_offset_once(
+def test_split_ranges_have_every_offset_once(
     start: Offsets, sizes: list[int], partitions_min: int | None, rows_max: int | None
 ) -> None:
     ranges = ranges_between(start, after(start, sizes))

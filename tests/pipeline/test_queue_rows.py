@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from longhall.pipeline.audited import FIELDS, id_prefix
-from longhall.pipeline.desk import Desk
+from longhall.pipeline.api_client import ApiClient
+from longhall.pipeline.audit_frames import FIELDS, id_prefix
 from longhall.pipeline.queue_rows import ROWS, TABLES, arrow_batch
 from longhall.pipeline.refusals import PipelineError
 from longhall.queues.audit import Audited
 from longhall.queues.envelope import derive_message_id
 
 
-def test_a_message_that_is_no_text_keeps_its_bytes() -> None:
+def test_a_binary_message_keeps_its_bytes() -> None:
     batch = arrow_batch(
         "messages",
         [
@@ -54,12 +54,12 @@ def test_the_fields_of_the_audit_are_those_that_queues_write() -> None:
 
 
 @pytest.mark.parametrize("lane", [0, 3, 0xFFF, 0x1000, 0x1234567])
-def test_ids_made_of_places_are_the_queue_s_own(lane: int) -> None:
+def test_derived_ids_are_those_of_the_queue(lane: int) -> None:
     assert derive_message_id(lane, 0x123).startswith(id_prefix(lane) + "-8")
 
 
-def test_nobody_at_the_address_is_one_line() -> None:
+def test_an_address_without_a_node_is_one_line() -> None:
     with pytest.raises(PipelineError, match=r"no node answers at 127\.0\.0\.1:9; is it running"):
-        Desk("127.0.0.1:9").ask("GET", "queues/x")
+        ApiClient("127.0.0.1:9").ask("GET", "queues/x")
     with pytest.raises(PipelineError, match="is no address; write HOST:PORT"):
-        Desk("nowhere").ask("GET", "queues/x")
+        ApiClient("nowhere").ask("GET", "queues/x")

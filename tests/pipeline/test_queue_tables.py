@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longhall.pipeline.queue_tables import QueueTables, redrive
-from longhall.pipeline.refusals import PipelineError, clear_line
+from longhall.pipeline.refusals import PipelineError, one_line_reason
 from soak.node import Node
 from tests.pipeline.conftest import FreshName
 from tests.pipeline.shop import Shop, open_shop
@@ -49,9 +49,7 @@ def test_state_and_past_can_be_queried(spark: SparkSession, tables: QueueTables)
     ]
 
 
-def test_a_query_chooses_what_is_sent_back_to_work(
-    spark: SparkSession, tables: QueueTables, shop: Shop, node: Node
-) -> None:
+def test_a_query_selects_what_is_redriven(spark: SparkSession, tables: QueueTables, shop: Shop, node: Node) -> None:
     chosen = spark.sql("select message_id from shop_dead_letters where body like 'Oslo%'")
     assert list(redrive(tables, chosen)) == [1]
     assert [row.body for row in tables.dead_letters.collect()] == ["Rome 1"]
@@ -60,8 +58,10 @@ def test_a_query_chooses_what_is_sent_back_to_work(
         list(redrive(tables, spark.sql("select body from shop_dead_letters")))
 
 
-def test_a_queue_that_is_not_there_is_one_line(spark: SparkSession, node: Node) -> None:
+def test_a_missing_queue_is_one_line(spark: SparkSession, node: Node) -> None:
     tables = QueueTables(spark, "no-such-queue", bootstrap=node.bootstrap, http=node.http)
     with pytest.raises(Exception, match="no-such-queue") as failure:
         tables.messages.collect()
-    assert clear_line(failure.value) == "there is no queue 'no-such-queue'; `longhall queue list` shows what there is"
+    assert (
+        one_line_reason(failure.value) == "there is no queue 'no-such-queue'; `longhall queue list` shows what there is"
+    )

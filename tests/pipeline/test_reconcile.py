@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longhall.pipeline.fates import Period
-from longhall.pipeline.reconcile import Evidence, live_evidence, reconcile
+from longhall.pipeline.reconcile import InputRecords, read_live_input, reconcile
 from longhall.pipeline.refusals import PipelineError
 from longhall.queues.audit import Audited, audit_record
 from longhall.queues.envelope import derive_message_id
@@ -29,7 +29,7 @@ def test_a_day_with_losses_and_repeats(spark: SparkSession, bootstrap: str, day:
     queue, made = day
     planted = made.planted
     period = Period(BEGIN_MS, BEGIN_MS + DAY_MS)
-    balance = reconcile(queue, live_evidence(spark, bootstrap, queue, period, None), period)
+    balance = reconcile(queue, read_live_input(spark, bootstrap, queue, period, None), period)
     assert balance.sent == planted.messages
     assert {(row["partition"], row["offset"]) for row in balance.lost_messages} == planted.lost
     assert {(row["partition"], row["offset"]) for row in balance.twice_messages} == planted.twice
@@ -45,7 +45,7 @@ def test_a_day_with_losses_and_repeats(spark: SparkSession, bootstrap: str, day:
     assert not balance.is_complete()
     # A part of the day has what was sent in it, whenever it was settled.
     morning = Period(BEGIN_MS, BEGIN_MS + DAY_MS // 3)
-    part = reconcile(queue, live_evidence(spark, bootstrap, queue, morning, None), morning)
+    part = reconcile(queue, read_live_input(spark, bootstrap, queue, morning, None), morning)
     assert part.sent == sum(record.timestamp_ms < morning.until_ms for records in made.sent for record in records)
     assert sum(part.fates.values()) == part.sent
 
@@ -69,11 +69,11 @@ class Told:
         record = audit_record(Audited(kind=kind, offset=offset, time_ms=time_ms, message_id=named, **told))  # type: ignore[arg-type]
         self.audit.append((record.value,))
 
-    def evidence(self, spark: SparkSession, state: list[tuple[str, int, int]] | None) -> Evidence:
+    def evidence(self, spark: SparkSession, state: list[tuple[str, int, int]] | None) -> InputRecords:
         there = None
         if state is not None:
             there = spark.createDataFrame(state, "message_id string, partition int, offset bigint")
-        return Evidence(
+        return InputRecords(
             spark.createDataFrame(self.sent, COLUMNS), spark.createDataFrame(self.audit, "value binary"), there
         )
 
@@ -116,4 +116,4 @@ def test_a_queue_without_an_audit_says_how_to_get_one(
 ) -> None:
     topic = make_topic()
     with pytest.raises(PipelineError, match=f"queue {topic} has no audit topic .*--audit deliveries"):
-        live_evidence(spark, bootstrap, topic, Period(), None)
+        read_live_input(spark, bootstrap, topic, Period(), None)

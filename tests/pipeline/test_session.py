@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from longhall.pipeline.refusals import PipelineError, clear_line
+from longhall.pipeline.refusals import PipelineError, one_line_reason
 from longhall.pipeline.spark import check_java, check_pyspark, is_local
 
 
@@ -84,14 +84,14 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, missin
         check_pyspark()
 
 
-def test_the_line_that_was_meant_is_found_in_what_spark_says() -> None:
+def test_the_reason_is_found_in_the_message_of_spark() -> None:
     wrapped = RuntimeError(
         "[PYTHON_EXCEPTION] An exception was thrown:\nTraceback (most recent call last):\n  File x, line 3\n"
         "longhall.pipeline.refusals.PipelineError: there is no topic a; look again\n\n\tat org.apache.spark.Thing"
     )
-    assert clear_line(wrapped) == "there is no topic a; look again"
-    assert clear_line(PipelineError("two\nlines")) == "two lines"
-    assert clear_line(KeyError("a bug")) is None
+    assert one_line_reason(wrapped) == "there is no topic a; look again"
+    assert one_line_reason(PipelineError("two\nlines")) == "two lines"
+    assert one_line_reason(KeyError("a bug")) is None
 
 
 def longhall(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

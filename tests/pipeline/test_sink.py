@@ -11,8 +11,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.refusals import clear_line
+from longhall.pipeline.blocking_client import BlockingClient
+from longhall.pipeline.refusals import one_line_reason
 from longhall.pipeline.sink_options import STAGE_PREFIX
 from longhall.records.batch import Record
 from longhall.records.partitioner import partition_for
@@ -35,7 +35,7 @@ def write(bootstrap: str) -> Any:
 def refusal(frame: DataFrame, write: Any, **options: str) -> str:
     with pytest.raises(Exception) as failed:
         write(frame, **options)
-    line = clear_line(failed.value)
+    line = one_line_reason(failed.value)
     assert line is not None, failed.value
     return line
 
@@ -56,7 +56,7 @@ def test_every_column_arrives(spark: SparkSession, write: Any, make_topic: MakeT
     assert (second.value, second.partition, second.headers) == (None, 3, None)
 
 
-def test_a_column_says_the_topic_and_the_option_goes_before_it(
+def test_the_topic_column_and_the_precedence_of_the_option(
     spark: SparkSession, write: Any, make_topic: MakeTopic, read_topic: ReadTopic
 ) -> None:
     one, two = make_topic(1), make_topic(2)
@@ -67,15 +67,15 @@ def test_a_column_says_the_topic_and_the_option_goes_before_it(
     assert got == Counter({(one, b"a"): 1, (two, b"b"): 2, (two, b"a"): 1})
 
 
-def test_a_stage_goes_with_its_batch(
-    spark: SparkSession, write: Any, make_topic: MakeTopic, conversation: Conversation
+def test_a_stage_is_removed_with_its_batch(
+    spark: SparkSession, write: Any, make_topic: MakeTopic, blocking_client: BlockingClient
 ) -> None:
     async def stages(hall: Hall) -> set[str]:
         return {topic.name or "" for topic in await hall.topics.list() if (topic.name or "").startswith(STAGE_PREFIX)}
 
-    before = conversation.ask(stages)
+    before = blocking_client.ask(stages)
     write(spark.range(10).selectExpr("string(id) AS value"), topic=make_topic(1))
-    assert conversation.ask(stages) == before
+    assert blocking_client.ask(stages) == before
 
 
 def test_a_numbered_batch_is_written_once(

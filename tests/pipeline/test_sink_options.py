@@ -16,12 +16,12 @@ def read(streaming: bool = False, overwrite: bool = False, **given: str) -> Sink
     return read_sink_options({**BOOTSTRAP, **named}, streaming=streaming, overwrite=overwrite)
 
 
-def test_what_a_program_for_kafka_says_is_understood() -> None:
+def test_options_of_the_kafka_sink_are_accepted() -> None:
     got = read(topic="orders", kafka__compression__type="zstd", kafka__acks="all", kafka__linger__ms="5")
     assert (got.topic, got.compression, got.delivery, got.sink) == ("orders", ZSTD, EXACTLY_ONCE, "")
 
 
-def test_names_of_options_have_no_case() -> None:
+def test_option_names_are_case_insensitive() -> None:
     got = read(TOPIC="orders", TransactionalID="daily", BATCHID="4", Delivery="AT-LEAST-ONCE", keeptimestamps="true")
     assert got == SinkOptions("127.0.0.1:9092", "orders", 0, True, AT_LEAST_ONCE, "daily", 4)
 
@@ -42,14 +42,14 @@ def test_names_of_options_have_no_case() -> None:
         ({"keepTimestamps": "yes"}, "true or false"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_line(given: dict[str, str], words: str) -> None:
+def test_a_wrong_option_is_refused_in_one_line(given: dict[str, str], words: str) -> None:
     named = {name.replace("__", "."): value for name, value in given.items()}
     with pytest.raises(PipelineError, match=words) as refused:
         read_sink_options({**BOOTSTRAP, **named}, streaming=False, overwrite=False)
     assert "\n" not in str(refused.value)
 
 
-def test_what_only_batches_or_only_streams_can_do() -> None:
+def test_options_of_batches_only_and_streams_only() -> None:
     with pytest.raises(PipelineError, match="append"):
         read(overwrite=True)
     with pytest.raises(PipelineError, match="a stream numbers its batches itself"):

@@ -55,12 +55,14 @@ def test_offsets_bound_what_is_read(make_topic: MakeTopic, produce: Produce, rea
     assert [row.offset for row in rows] == [3, 4, 5, 6]
 
 
-def test_a_topic_that_is_not_there_is_one_clear_line(spark: SparkSession, read_topic: ReadTopic) -> None:
-    from longhall.pipeline.refusals import clear_line
+def test_a_missing_topic_is_one_line(spark: SparkSession, read_topic: ReadTopic) -> None:
+    from longhall.pipeline.refusals import one_line_reason
 
     with pytest.raises(Exception, match="there is no topic") as failure:
         read_topic("no-such-topic").collect()
-    assert clear_line(failure.value) == "there is no topic no-such-topic; `longhall topic list` shows what there is"
+    assert (
+        one_line_reason(failure.value) == "there is no topic no-such-topic; `longhall topic list` shows what there is"
+    )
 
 
 def test_only_the_columns_that_are_asked_for(make_topic: MakeTopic, produce: Produce, read_topic: ReadTopic) -> None:
@@ -100,7 +102,7 @@ def bytes_out(node: Node, topic: str) -> int:
     return sum(int(float(line.removeprefix(row))) for line in text.splitlines() if line.startswith(row))
 
 
-def test_what_a_filter_leaves_out_is_not_fetched(
+def test_filtered_messages_are_not_fetched(
     node: Node, make_topic: MakeTopic, produce: Produce, read_topic: ReadTopic
 ) -> None:
     """Of 16 MB only the fetches around the rows go over the wire; without the option all of it does."""
@@ -128,8 +130,8 @@ def test_what_a_filter_leaves_out_is_not_fetched(
         assert size_bytes < whole // 3, chosen
 
 
-def test_a_frame_may_be_asked_several_things(numbered: str, read_topic: ReadTopic) -> None:
-    """Spark would plan it once for the first filter; so filters are only obeyed where somebody asked for it."""
+def test_one_dataframe_serves_several_queries(numbered: str, read_topic: ReadTopic) -> None:
+    """Spark would plan it once for the first filter; so filters are only applied on request."""
     frame = read_topic(numbered)
     assert frame.where(CHOSEN).count() == 3
     assert frame.count() == 40

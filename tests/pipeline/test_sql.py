@@ -1,4 +1,4 @@
-"""Continuous SQL from topics to a topic, as somebody at a terminal meets it."""
+"""Continuous SQL from topics to a topic, through the command line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from longhall.cli.pipeline.running import Steps
+from longhall.cli.pipeline.spark_job import ProgressDisplay
 from longhall.cli.pipeline.sql import follow
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.sql import SqlOptions, Watermark, parse_schemas, parse_watermark, start
@@ -51,14 +51,14 @@ class Endless:
         self.stopped = True
 
 
-def test_a_query_is_stopped_when_an_end_is_wanted() -> None:
+def test_a_query_is_stopped_on_request() -> None:
     query: Any = Endless()
     wanted = iter((False, True))
-    assert follow(query, Steps(silent=True), lambda seconds: next(wanted)) == (7, 2)
+    assert follow(query, ProgressDisplay(silent=True), lambda seconds: next(wanted)) == (7, 2)
     assert query.stopped
 
 
-def test_what_cannot_be_is_one_line_and_nothing_is_begun(
+def test_a_wrong_query_is_one_line_and_starts_nothing(
     spark: SparkSession, bootstrap: str, make_topic: MakeTopic, produce: Produce, tmp_path: Path
 ) -> None:
     empty, target, plain = make_topic(), make_topic(), make_topic()

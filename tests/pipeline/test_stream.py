@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.refusals import clear_line
+from longhall.pipeline.blocking_client import BlockingClient
+from longhall.pipeline.refusals import one_line_reason
 from longhall.records.batch import Record
 from tests.pipeline.conftest import FreshName, MakeTopic, Produce
 
@@ -54,7 +54,7 @@ def run(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Run:
     return stream
 
 
-def test_a_stream_goes_on_where_it_ended(make_topic: MakeTopic, produce: Produce, run: Run) -> None:
+def test_a_stream_resumes(make_topic: MakeTopic, produce: Produce, run: Run) -> None:
     topic = make_topic()
     produce(topic, 0, words(b"a", b"b", b"c"))
     assert run(topic, maxOffsetsPerTrigger="2") == [[b"a", b"b"], [b"c"]]
@@ -73,39 +73,39 @@ def test_a_limit_of_bytes(make_topic: MakeTopic, produce: Produce, run: Run) -> 
 
 
 def test_new_partitions_are_read_from_their_beginning(
-    make_topic: MakeTopic, produce: Produce, conversation: Conversation, run: Run
+    make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, run: Run
 ) -> None:
     topic = make_topic()
     produce(topic, 0, words(b"a"))
     assert run(topic) == [[b"a"]]
-    conversation.ask(lambda hall: hall.topics.grow(topic, 2))
+    blocking_client.ask(lambda hall: hall.topics.grow(topic, 2))
     produce(topic, 1, words(b"b"))
     assert run(topic) == [[b"b"]]
 
 
-def test_a_topic_that_was_made_anew_is_noticed(
-    make_topic: MakeTopic, produce: Produce, conversation: Conversation, run: Run
+def test_a_recreated_topic_is_detected(
+    make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, run: Run
 ) -> None:
     topic = make_topic()
     produce(topic, 0, words(b"old"))
     run(topic)
-    conversation.ask(lambda hall: hall.topics.delete(topic))
+    blocking_client.ask(lambda hall: hall.topics.delete(topic))
     make_topic(name=topic)
     produce(topic, 0, words(b"new", b"newer"))
     with pytest.raises(Exception, match="made anew") as failure:
         run(topic)
-    line = clear_line(failure.value)
+    line = one_line_reason(failure.value)
     assert line is not None
     assert line.startswith(f"topic {topic} was deleted and made anew since it was read; set the option failOnDataLoss")
     assert run(topic, failOnDataLoss="false") == [[b"new", b"newer"]]
 
 
-def test_messages_that_are_gone(make_topic: MakeTopic, produce: Produce, conversation: Conversation, run: Run) -> None:
+def test_deleted_messages(make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, run: Run) -> None:
     topic = make_topic()
     produce(topic, 0, words(b"a"))
     run(topic)
     produce(topic, 0, words(b"b", b"c", b"d"))
-    conversation.ask(lambda hall: hall.topics.delete_records(topic, {0: 3}))
+    blocking_client.ask(lambda hall: hall.topics.delete_records(topic, {0: 3}))
     with pytest.raises(Exception, match="offsets 1 to 2 were deleted before they were read"):
         run(topic)
     assert run(topic, failOnDataLoss="false") == [[b"d"]]
@@ -114,7 +114,7 @@ def test_messages_that_are_gone(make_topic: MakeTopic, produce: Produce, convers
 def test_lag_is_published_as_a_consumer_group(
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
     fresh_name: FreshName,
     bootstrap: str,
     run: Run,
@@ -127,7 +127,7 @@ def test_lag_is_published_as_a_consumer_group(
     async def look(hall: Hall) -> dict[tuple[str, int], tuple[int, int]]:
         return {place: (done.offset, end) for place, (done, end) in (await hall.groups.lag(group)).items()}
 
-    assert conversation.ask(look) == {(topic, 0): (2, 2), (topic, 1): (0, 1)}
+    assert blocking_client.ask(look) == {(topic, 0): (2, 2), (topic, 1): (0, 1)}
     assert offsets_by_librdkafka(bootstrap, group) == {(topic, 0): 2, (topic, 1): 0}
     described = shown("group", "describe", group, "--address", bootstrap, "-o", "json")
     rows = [(row["topic"], row["partition"], row["committed"], row["lag"]) for row in json.loads(described)["offsets"]]
@@ -151,7 +151,7 @@ def shown(*words: str) -> str:
     ).stdout
 
 
-def test_progress_tells_offsets_and_lag(
+def test_progress_has_offsets_and_lag(
     make_topic: MakeTopic, produce: Produce, spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     topic = make_topic()

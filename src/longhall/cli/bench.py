@@ -11,61 +11,55 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, show_rows, text_of
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions
+from longhall.cli.output import Format, Row, columns, show_rows, text_of
 from longhall.cli.produce import ACKS, Acks, Compression
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from longhall.cli.benching import Load, Phase, Show
+    from longhall.cli.bench_load import Load, Phase, Show
     from longhall.client.hall import Hall
 
-_COLUMNS = (
-    Column("phase", "phase"),
-    Column("messages", "messages", right=True),
-    Column("seconds", "seconds", right=True),
-    Column("messages_per_second", "messages/s", right=True),
-    Column("megabytes_per_second", "MB/s", right=True),
-    Column("p50_ms", "p50 ms", right=True),
-    Column("p99_ms", "p99 ms", right=True),
-    Column("p999_ms", "p99.9 ms", right=True),
+_COLUMNS = columns(
+    "phase messages seconds messages_per_second megabytes_per_second p50_ms p99_ms p999_ms",
+    right="messages seconds messages_per_second megabytes_per_second p50_ms p99_ms p999_ms",
+    titles={"messages_per_second": "messages/s", "megabytes_per_second": "MB/s", "p999_ms": "p99.9 ms"},
 )
 
 
+@with_option_groups
 def bench(
+    options: KafkaOptions,
     seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="How long each phase takes.")] = 5.0,
     size: Annotated[str, typer.Option(help="Size of a message.")] = "1 KiB",
     batch: Annotated[str, typer.Option(help="Size of a batch.")] = "64 KiB",
     partitions: Annotated[int, typer.Option("--partitions", "-n", min=1, max=10_000)] = 1,
-    in_flight: Annotated[int, typer.Option(min=1, max=100, help="Batches on their way at once.")] = 8,
+    in_flight: Annotated[int, typer.Option(min=1, max=100, help="Batches in flight at once.")] = 8,
     compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
     acks: Annotated[
         Acks, typer.Option(help="Wait until it is durable (all) or until the leader has it (1).")
     ] = Acks.ALL,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Produce and consume as fast as it goes for a few seconds, in a topic of its own that is deleted afterwards."""
-    from longhall.cli.benching import run_load
-    from longhall.cli.talk import talk
+    """Produce and consume at full speed for a few seconds, in a topic of its own that is deleted afterwards."""
+    from longhall.cli.bench_load import run_load
 
     if acks is Acks.NONE:
         raise CommandError("without acknowledgements there is nothing to measure: --acks all or 1", Exit.USAGE)
     load = _load(seconds, size, batch, partitions, in_flight, compression, acks)
 
     async def ask(hall: Hall) -> list[Phase]:
-        with _live(output) as show:
+        with _live(options.output) as show:
             return await run_load(hall, load, show)
 
-    show_rows([phase.row() for phase in talk(address, profile, ask)], _COLUMNS, output, "")
+    show_rows([phase.row() for phase in options.call_hall(ask)], _COLUMNS, options.output, "")
 
 
 def _load(
     seconds: float, size: str, batch: str, partitions: int, in_flight: int, compression: Compression, acks: Acks
 ) -> Load:
-    from longhall.cli.benching import Load
+    from longhall.cli.bench_load import Load
     from longhall.node.quantities import parse_size_bytes
     from longhall.records import compression as codecs
 
@@ -89,7 +83,7 @@ def _load(
 
 @contextmanager
 def _live(output: Format) -> Iterator[Show]:
-    """A table that moves while the work goes on, for people; nothing for pipes."""
+    """A table that is updated during the run, on a terminal only."""
     if output is Format.JSON or not sys.stderr.isatty():
         yield lambda phases: None
         return

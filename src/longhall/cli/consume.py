@@ -1,4 +1,4 @@
-"""`longhall consume`: messages become lines."""
+"""`longhall consume`: print messages as lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.completing import complete_topic
+from longhall.cli.completion import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, ProfileOption
-from longhall.cli.produce import LineFormat, unescape
+from longhall.cli.produce import LineFormat, LineOutputOption, unescape
 
 if TYPE_CHECKING:
-    from longhall.cli.lines import LineStyle
+    from longhall.cli.message_lines import LineStyle
     from longhall.client.hall import Hall
     from longhall.client.reader import Consumed
     from longhall.queues.filters import Filter
@@ -30,14 +30,18 @@ def consume(
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as messages come, from the end unless --from says otherwise.")
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Print messages as they arrive, from the end unless --from says otherwise."
+        ),
     ] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many messages.")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.")] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-P", min=0, help="Only these; repeatable.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="As a member of this group: go on where it was, and commit.")
+        str | None,
+        typer.Option("--group", "-g", help="Read as a member of this group from its committed offsets, and commit."),
     ] = None,
     keys: Annotated[bool, typer.Option("--keys", "-k", help="Print keys before values.")] = False,
     key_separator: Annotated[str, typer.Option("--key-separator", "-K", help="Between key and value.")] = "\\t",
@@ -46,41 +50,39 @@ def consume(
     offsets: Annotated[bool, typer.Option("--offsets", help="Print PARTITION:OFFSET.")] = False,
     filter: Annotated[
         str,
-        typer.Option(help="Only what fits by its headers: \"city = 'Oslo' AND price > 10\", or a policy in JSON."),
+        typer.Option(help="Only messages whose headers match: \"city = 'Oslo' AND price > 10\", or a policy in JSON."),
     ] = "",
     uncommitted: Annotated[
-        bool, typer.Option("--uncommitted", help="Show what open and aborted transactions wrote as well.")
+        bool, typer.Option("--uncommitted", help="Show messages of open and aborted transactions as well.")
     ] = False,
     address: AddressOption = None,
     profile: ProfileOption = None,
-    output: Annotated[
-        LineFormat, typer.Option("--output", "-o", help="text, or one JSON object a line.")
-    ] = LineFormat.TEXT,
+    output: LineOutputOption = LineFormat.TEXT,
 ) -> None:
-    """Print messages, up to what is there now, or for as long as they come (--follow)."""
-    from longhall.cli.consuming import ConsumeOptions, consume_as_member, consume_places
-    from longhall.cli.lines import LineStyle
-    from longhall.cli.moments import parse_place
-    from longhall.cli.talk import talk
+    """Print messages up to the current end, or as they arrive (--follow)."""
+    from longhall.cli.consumer import ConsumeOptions, consume_as_member, consume_partitions
+    from longhall.cli.kafka_client import call_hall
+    from longhall.cli.message_lines import LineStyle
+    from longhall.cli.start_position import parse_start_position
 
     if group is not None and partition:
-        raise CommandError("a group shares out the partitions itself: leave --partition or --group out", Exit.USAGE)
-    place = parse_place(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
-    wish = ConsumeOptions(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
+        raise CommandError("a group assigns partitions itself: leave --partition or --group out", Exit.USAGE)
+    place = parse_start_position(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
+    options = ConsumeOptions(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
     style = LineStyle(unescape(key_separator) if keys else None, headers, timestamps, offsets)
     write = _LineWriter(output, style)
 
     async def ask(hall: Hall) -> None:
         if group is None:
-            await consume_places(hall, wish, write)
+            await consume_partitions(hall, options, write)
         else:
-            await consume_as_member(hall, group, wish, write)
+            await consume_as_member(hall, group, options, write)
 
-    talk(address, profile, ask)
+    call_hall(address, profile, ask)
 
 
 def _compiled(filter: str) -> Filter | None:
-    """What is wrong with a filter is said before anybody is asked."""
+    """Compile the filter before connecting, so that an error in it is reported first."""
     from longhall.errors import LonghallError
     from longhall.queues.selector import compile_filter
 
@@ -91,10 +93,10 @@ def _compiled(filter: str) -> Filter | None:
 
 
 class _LineWriter:
-    """Writes what was consumed to standard output and sees that it got there before anything is committed."""
+    """Writes records to standard output and flushes them before their offsets are committed."""
 
     def __init__(self, output: LineFormat, style: LineStyle) -> None:
-        from longhall.cli.lines import json_line, printable, text_line
+        from longhall.cli.message_lines import json_line, printable, text_line
 
         self._json = json_line if output is LineFormat.JSON else None
         self._text = text_line

@@ -1,4 +1,4 @@
-"""`longhall dlq ...`: dead letters looked at, put right, and sent back to work."""
+"""`longhall dlq ...`: list, show, edit and redrive dead letters."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from longhall.cli.completing import complete_queue
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import show_moment
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows, tell
-from longhall.cli.queue_looking import body_text
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
+from longhall.cli.output import Format, Row, columns, print_note, show_facts, show_json, show_outcome, show_rows
+from longhall.cli.queue_browse import body_text
+from longhall.cli.timestamps import show_timestamp
 
 if TYPE_CHECKING:
-    from longhall.cli.desk import Desk
+    from longhall.cli.api_client import ApiClient
     from longhall.console.api.letters import LetterOut
     from longhall.queues.messages import MoveTask
 
@@ -29,174 +30,165 @@ app = typer.Typer(name="dlq", help="Dead letters: list, show, edit, redrive, mov
 QueueArgument = Annotated[
     str,
     typer.Argument(
-        metavar="QUEUE", help="A queue of dead letters, or one whose they are.", autocompletion=complete_queue
+        metavar="QUEUE",
+        help="A dead-letter queue, or the queue whose dead letters are meant.",
+        autocompletion=complete_queue,
     ),
 ]
 MessageArgument = Annotated[str, typer.Argument(metavar="MESSAGE", help="The id of the message.")]
 
-_LETTERS = (
-    Column("message_id", "id"),
-    Column("died", "died"),
-    Column("reason", "reason"),
-    Column("source", "from"),
-    Column("attempts", "attempts", right=True),
-    Column("body", "body"),
+_LETTERS = columns(
+    "message_id died reason source attempts body", right="attempts", titles={"message_id": "id", "source": "from"}
 )
-_MOVES = (
-    Column("task_id", "task"),
-    Column("state", "state"),
-    Column("target", "to"),
-    Column("moved", "moved", right=True),
-    Column("to_move", "of", right=True),
-    Column("started", "started"),
-    Column("failure", "failure"),
+_MOVES = columns(
+    "task_id state target moved to_move started failure",
+    right="moved to_move",
+    titles={"task_id": "task", "target": "to", "to_move": "of"},
 )
 
 
 @app.command("list")
+@with_option_groups
 def list_letters(
     queue: QueueArgument,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")] = 20,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most messages.")] = 20,
 ) -> None:
-    """List dead letters with why, where and after how many attempts they died."""
-    from longhall.cli.desk import of_queue, open_desk
+    """List dead letters with the reason, the source and the number of attempts."""
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.letters import LettersOut
     from longhall.console.api.messages import COUNT_MAX
 
-    desk = open_desk(address, profile)
-    name = _letters_of(desk, queue)
+    client, name = _open(options, queue)
     found: list[LetterOut] = []
     after = ""
     while len(found) < count:
         query = {"count": min(count - len(found), COUNT_MAX), "after": after}
-        page = desk.ask("GET", of_queue(name, "letters"), LettersOut, query=query)
+        page = client.ask("GET", queue_path(name, "letters"), LettersOut, query=query)
         found += page.letters
         after = page.next
         if not after:
             break
-    if output is Format.JSON:
+    if options.output is Format.JSON:
         _show_json(found)
     else:
-        show_rows([_row(letter) for letter in found], _LETTERS, output, f"there are no dead letters in {name}")
+        show_rows([_row(letter) for letter in found], _LETTERS, options.output, f"there are no dead letters in {name}")
 
 
 @app.command()
+@with_option_groups
 def show(
     queue: QueueArgument,
     message: MessageArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
-    """Show one dead letter with its attributes, its attempts and its whole body."""
-    from longhall.cli.desk import of_queue, open_desk
+    """Show one dead letter with its attributes, its attempts and its body."""
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.letters import LetterOut
 
-    desk = open_desk(address, profile)
-    letter = desk.ask("GET", of_queue(_letters_of(desk, queue), "letters", message), LetterOut)
-    if output is Format.JSON:
+    client = options.open_client()
+    letter = client.ask("GET", queue_path(_letters_of(client, queue), "letters", message), LetterOut)
+    if options.output is Format.JSON:
         _show_json(letter)
         return
-    facts: dict[str, object] = {**_row(letter), "sent": show_moment(letter.sent_ms), "group": letter.group}
+    facts: dict[str, object] = {**_row(letter), "sent": show_timestamp(letter.sent_ms), "group": letter.group}
     facts.pop("body")
     for number, attempt in enumerate(letter.history, 1):
-        facts[f"attempt {number}"] = f"{show_moment(attempt.received_ms)}, {attempt.how}"
+        facts[f"attempt {number}"] = f"{show_timestamp(attempt.received_ms)}, {attempt.how}"
     for name, value in letter.attributes.items():
         facts[f"attribute {name}"] = value if isinstance(value, str) else value.value or value.base64
-    show_facts(facts, output)
+    show_facts(facts, options.output)
     print()
     print(letter.body if isinstance(letter.body, str) else letter.body.base64)
 
 
 @app.command()
+@with_option_groups
 def edit(
     queue: QueueArgument,
     message: MessageArgument,
-    body: Annotated[str | None, typer.Option("--body", "-b", help="Another body.")] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="Another body, out of a file.")] = None,
+    options: ApiOptions,
+    body: Annotated[str | None, typer.Option("--body", "-b", help="The new body.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="A file with the new body.")] = None,
     attribute: Annotated[
-        list[str] | None, typer.Option("--attribute", "-A", metavar="NAME=VALUE", help="Set one; repeatable.")
+        list[str] | None, typer.Option("--attribute", "-A", metavar="NAME=VALUE", help="Set an attribute; repeatable.")
     ] = None,
     unset: Annotated[
-        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Take one away; repeatable.")
+        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Remove an attribute; repeatable.")
     ] = None,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Change the body or the attributes of a dead letter; without any option, its body in your editor."""
-    from longhall.cli.desk import of_queue, open_desk
-    from longhall.cli.letters import attributes_after, edited_body
+    """Change the body or the attributes of a dead letter; without options the body opens in your editor."""
+    from longhall.cli.api_client import queue_path
+    from longhall.cli.letter_editor import attributes_after, edited_body
     from longhall.console.api.letters import LetterOut
 
     if body is not None and file is not None:
-        raise CommandError("say --body or --file, not both", Exit.USAGE)
-    desk = open_desk(address, profile)
-    path = of_queue(_letters_of(desk, queue), "letters", message)
-    letter = desk.ask("GET", path, LetterOut)
+        raise CommandError("give --body or --file, not both", Exit.USAGE)
+    client = options.open_client()
+    path = queue_path(_letters_of(client, queue), "letters", message)
+    letter = client.ask("GET", path, LetterOut)
     value: dict[str, object] = {}
     if attribute or unset:
         value["attributes"] = attributes_after(letter, attribute or [], unset or [])
     if body is not None or file is not None or not value:
         value["body"] = edited_body(letter, body, file)
-    changed = desk.ask("PATCH", path, LetterOut, value)
-    if output is Format.JSON:
+    changed = client.ask("PATCH", path, LetterOut, value)
+    if options.output is Format.JSON:
         _show_json(changed)
     else:
-        note(f"edited {message}")
+        print_note(f"edited {message}")
 
 
 @app.command()
+@with_option_groups
 def redrive(
     queue: QueueArgument,
+    options: ApiOptions,
     target: Annotated[
         str,
         typer.Option(
-            "--to", help="To this queue; else each back to where it came from.", autocompletion=complete_queue
+            "--to",
+            help="The target queue; by default each message returns to its source.",
+            autocompletion=complete_queue,
         ),
     ] = "",
-    rate: Annotated[int, typer.Option("--rate", min=0, help="So many a second; 0: as fast as it goes.")] = 0,
+    rate: Annotated[int, typer.Option("--rate", min=0, help="Messages a second; 0: no limit.")] = 0,
     ids: Annotated[
         list[str] | None, typer.Option("--id", metavar="MESSAGE", help="Only this message; repeatable.")
     ] = None,
-    filter: Annotated[str, typer.Option("--filter", "-f", help="Only those whose attributes fit.")] = "",
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Begin it and do not wait for its end.")] = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    filter: Annotated[str, typer.Option("--filter", "-f", help="Only messages whose attributes match.")] = "",
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Start the move and do not wait for its end.")] = False,
 ) -> None:
-    """Send dead letters back to work. It goes on by itself, also when this command or the node is stopped."""
-    from longhall.cli.desk import of_queue, open_desk
+    """Move dead letters back to their queues. The move continues if this command or the node is stopped."""
+    from longhall.cli.api_client import queue_path
     from longhall.queues.messages import MoveTask
 
-    desk = open_desk(address, profile)
-    name = _letters_of(desk, queue)
+    client, name = _open(options, queue)
     value = {"target": target, "rate_max": rate, "ids": ids or [], "filter": filter}
-    move = desk.ask("POST", of_queue(name, "moves"), MoveTask, value)
+    move = client.ask("POST", queue_path(name, "moves"), MoveTask, value)
     if no_wait:
-        tell(
-            _move_row(move), f"began to move {move.to_move} messages; `longhall dlq moves {name}` shows how far", output
-        )
+        sentence = f"began to move {move.to_move} messages; `longhall dlq moves {name}` shows the progress"
+        show_outcome(_move_row(move), sentence, options.output)
         return
     try:
-        move = _follow(desk, name, move, output)
+        move = _follow(client, name, move, options.output)
     except KeyboardInterrupt:
-        note(f"it goes on; `longhall dlq moves {name}` shows how far, `longhall dlq cancel {name}` stops it")
+        print_note(
+            f"the move continues; `longhall dlq moves {name}` shows its progress, `longhall dlq cancel {name}` stops it"
+        )
         raise
-    tell(_move_row(move), f"moved {move.moved} of {move.to_move} messages: {move.state.lower()}", output)
+    sentence = f"moved {move.moved} of {move.to_move} messages: {move.state.lower()}"
+    show_outcome(_move_row(move), sentence, options.output)
     if move.state == "FAILED":
         raise CommandError(f"the move failed: {move.failure}")
 
 
-def _follow(desk: Desk, name: str, move: MoveTask, output: Format) -> MoveTask:
-    """Wait for the end of a move, with something to look at for whoever looks."""
+def _follow(client: ApiClient, name: str, move: MoveTask, output: Format) -> MoveTask:
+    """Wait for the end of a move, with a progress bar on a terminal."""
     if output is Format.JSON or not sys.stderr.isatty():
         while move.state not in ENDED:
             time.sleep(LOOK_AGAIN_S)
-            move = _look(desk, name, move.task_id)
+            move = _look(client, name, move.task_id)
         return move
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -205,67 +197,67 @@ def _follow(desk: Desk, name: str, move: MoveTask, output: Format) -> MoveTask:
         task = progress.add_task("", total=move.to_move, completed=move.moved)
         while move.state not in ENDED:
             time.sleep(LOOK_AGAIN_S)
-            move = _look(desk, name, move.task_id)
+            move = _look(client, name, move.task_id)
             progress.update(task, completed=move.moved)
     return move
 
 
-def _look(desk: Desk, name: str, task_id: str) -> MoveTask:
-    for move in _moves(desk, name):
+def _look(client: ApiClient, name: str, task_id: str) -> MoveTask:
+    for move in _moves(client, name):
         if move.task_id == task_id:
             return move
-    raise CommandError("the node does not know the move any more")
+    raise CommandError("the node has forgotten the move")
 
 
-def _moves(desk: Desk, name: str) -> list[MoveTask]:
-    from longhall.cli.desk import of_queue
+def _moves(client: ApiClient, name: str) -> list[MoveTask]:
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.letters import Moves
 
-    return desk.ask("GET", of_queue(name, "moves"), Moves).moves
+    return client.ask("GET", queue_path(name, "moves"), Moves).moves
 
 
 @app.command()
+@with_option_groups
 def moves(
     queue: QueueArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
     """Show the redrives of a queue, the newest first."""
-    from longhall.cli.desk import open_desk
 
-    desk = open_desk(address, profile)
-    name = _letters_of(desk, queue)
-    rows = [_move_row(move) for move in _moves(desk, name)]
-    show_rows(rows, _MOVES, output, f"nothing was moved out of {name}")
+    client, name = _open(options, queue)
+    rows = [_move_row(move) for move in _moves(client, name)]
+    show_rows(rows, _MOVES, options.output, f"nothing was moved out of {name}")
 
 
 @app.command()
+@with_option_groups
 def cancel(
     queue: QueueArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
-    """Stop the redrive that runs; what was moved stays moved."""
-    from longhall.cli.desk import open_desk
+    """Stop the running redrive; messages that were moved stay moved."""
     from longhall.queues.messages import MoveTask
 
-    desk = open_desk(address, profile)
-    name = _letters_of(desk, queue)
-    running = [move for move in _moves(desk, name) if move.state not in ENDED]
+    client, name = _open(options, queue)
+    running = [move for move in _moves(client, name) if move.state not in ENDED]
     if not running:
-        raise CommandError(f"nothing is moved out of {name} at the moment")
-    move = desk.ask("DELETE", f"moves/{running[0].task_id}", MoveTask)
-    tell(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", output)
+        raise CommandError(f"no move out of {name} is running")
+    move = client.ask("DELETE", f"moves/{running[0].task_id}", MoveTask)
+    show_outcome(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", options.output)
 
 
-def _letters_of(desk: Desk, queue: str) -> str:
-    """The queue of dead letters that is meant: the one named if others' letters go there, else where its own go."""
-    from longhall.cli.desk import of_queue
+def _open(options: ApiOptions, queue: str) -> tuple[ApiClient, str]:
+    """A client, and the name of the dead-letter queue that is meant."""
+    client = options.open_client()
+    return client, _letters_of(client, queue)
+
+
+def _letters_of(client: ApiClient, queue: str) -> str:
+    """The dead-letter queue that is meant: the named queue if it is one, else the one of the named queue."""
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
-    described = desk.ask("GET", of_queue(queue), QueueShape)
+    described = client.ask("GET", queue_path(queue), QueueShape)
     letters = described.settings.get("dead_letters")
     if not described.dead_letters_of and isinstance(letters, dict):
         return str(letters["queue"])
@@ -275,7 +267,7 @@ def _letters_of(desk: Desk, queue: str) -> str:
 def _row(letter: LetterOut) -> Row:
     return {
         "message_id": letter.message_id,
-        "died": show_moment(letter.died_ms) if letter.died_ms else None,
+        "died": show_timestamp(letter.died_ms) if letter.died_ms else None,
         "reason": letter.reason,
         "source": letter.source,
         "attempts": letter.attempts,
@@ -293,7 +285,7 @@ def _move_row(move: MoveTask) -> Row:
         "moved": move.moved,
         "to_move": move.to_move,
         "rate_max": move.rate_max,
-        "started": show_moment(move.started_ms),
+        "started": show_timestamp(move.started_ms),
         "failure": move.failure,
     }
 

@@ -1,4 +1,4 @@
-"""`longhall doctor`: is everything in a data directory that was promised?"""
+"""`longhall doctor`: verify that a data directory has everything that was acknowledged."""
 
 from __future__ import annotations
 
@@ -12,22 +12,17 @@ import typer
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import OutputOption
-from longhall.cli.output import Column, Format, note, show_facts, show_json, show_rows
+from longhall.cli.output import Format, columns, print_note, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
-    from longhall.cli.examining import Examination, Progress
+    from longhall.cli.examination import Examination, Progress
 
-_COPY_COLUMNS = (
-    Column("node", "node", right=True),
-    Column("epoch", "epoch", right=True),
-    Column("last_index", "last index", right=True),
-    Column("committed_index", "committed", right=True),
-    Column("behind", "behind", right=True),
-    Column("partitions", "partitions", right=True),
-    Column("compared", "compared"),
-    Column("directory", "directory"),
+_COPY_COLUMNS = columns(
+    "node epoch last_index committed_index behind partitions compared directory",
+    right="node epoch last_index committed_index behind partitions",
+    titles={"committed_index": "committed"},
 )
-_COLUMNS = (Column("severity", "severity"), Column("place", "place"), Column("text", "what"))
+_COLUMNS = columns("severity place text", titles={"text": "what"})
 
 
 def doctor(
@@ -55,7 +50,7 @@ def doctor(
 def _look_at(data: str, verify: bool, output: Format) -> None:
     examination, running = _examine(data, verify)
     if running is not None:
-        note(f"longhall: {running}; what it writes meanwhile may be misread, so stop it for a certain answer")
+        print_note(f"longhall: {running}; what it writes meanwhile may be misread, so stop it for a certain answer")
     findings = [finding._asdict() for finding in examination.findings]
     if output is Format.JSON:
         show_json({"directory": data, **examination.facts, "findings": findings, "damaged": examination.damaged})
@@ -70,12 +65,12 @@ def _look_at(data: str, verify: bool, output: Format) -> None:
             "restore it from a copy, or let retention take the damaged part away"
         )
     if output is not Format.JSON:
-        note("no damage found" if verify else "no damage found; --verify reads every message as well")
+        print_note("no damage found" if verify else "no damage found; --verify reads every message as well")
 
 
 def _compare(directories: list[str], verify: bool, output: Format) -> None:
-    """Every directory by itself, then all of them together."""
-    from longhall.cli.copies import compare, facts_of
+    """Examine every directory by itself, then compare them."""
+    from longhall.cli.copy_comparison import compare, facts_of
     from longhall.errors import LonghallError
     from longhall.world.real.disk import RealDisk
 
@@ -85,7 +80,7 @@ def _compare(directories: list[str], verify: bool, output: Format) -> None:
         if running is not None:
             raise CommandError(f"{directory}: {running}; stop it before its copy is compared")
         for finding in examination.findings:
-            note(f"{directory}: {finding.severity}: {finding.place}: {finding.text}")
+            print_note(f"{directory}: {finding.severity}: {finding.place}: {finding.text}")
         if examination.damaged:
             damaged.append(directory)
     if damaged:
@@ -112,11 +107,11 @@ def _compare(directories: list[str], verify: bool, output: Format) -> None:
     else:
         show_rows(rows, _COPY_COLUMNS, output, "")
         for line in comparison.notes:
-            note(line)
+            print_note(line)
         for one in comparison.differences:
-            note(f"nodes {one.nodes[0]} and {one.nodes[1]} differ in {one.what}")
+            print_note(f"nodes {one.nodes[0]} and {one.nodes[1]} differ in {one.what}")
         for group in groups:
-            note(f"the copies of nodes {', '.join(map(str, group))} agree at entry {comparison.index}")
+            print_note(f"the copies of nodes {', '.join(map(str, group))} agree at entry {comparison.index}")
     if comparison.differences:
         raise CommandError("the copies differ: keep those that agree, and have the others fetch everything")
 
@@ -124,12 +119,12 @@ def _compare(directories: list[str], verify: bool, output: Format) -> None:
 def _examine(data: str, verify: bool) -> tuple[Examination, str | None]:
     import msgspec
 
-    from longhall.cli.examining import Examination
+    from longhall.cli.examination import Examination
     from longhall.errors import LonghallError
     from longhall.world.real.disk import RealDisk
 
     if not os.path.isfile(os.path.join(data, "longhall.json")):
-        raise CommandError(f"{data} is no data directory: there is no longhall.json in it", Exit.USAGE)
+        raise CommandError(f"{data} is not a data directory: it has no longhall.json", Exit.USAGE)
     try:
         with _locked(data) as running, _progress(verify) as progress:
             examination = Examination(RealDisk(data))
@@ -143,7 +138,7 @@ def _examine(data: str, verify: bool) -> tuple[Examination, str | None]:
 
 @contextmanager
 def _locked(data: str) -> Iterator[str | None]:
-    """Keep nodes away while looking; yields who has the directory already, if somebody does."""
+    """Lock the directory against nodes during the examination; yields the current holder if it is locked."""
     import errno
 
     from longhall.world.real.disk import DirectoryLock
@@ -155,7 +150,7 @@ def _locked(data: str) -> Iterator[str | None]:
     except OSError as failure:
         if failure.errno == errno.EBUSY:
             running = (failure.strerror or "the data directory is in use").partition(":")[0]
-        # A directory that cannot be written to cannot be locked, and nobody else can write to it either.
+        # A directory that cannot be written to cannot be locked, and no node can write to it either.
     try:
         yield running
     finally:
@@ -165,7 +160,7 @@ def _locked(data: str) -> Iterator[str | None]:
 
 @contextmanager
 def _progress(wanted: bool) -> Iterator[Progress]:
-    """A bar for people who wait, on standard error; nothing for pipes."""
+    """A progress bar on standard error, on a terminal only."""
     if not wanted or not sys.stderr.isatty():
         yield lambda done, whole: None
         return

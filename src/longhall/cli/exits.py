@@ -1,11 +1,11 @@
-"""How a command ends: its exit code, and one line that says what to do next.
+"""The end of a command: its exit code, and one line that says what to do next.
 
 | code | meaning                                                                     |
 |------|-----------------------------------------------------------------------------|
 | 0    | done                                                                        |
 | 1    | refused by the node, or `doctor` found damage or copies that differ         |
-| 2    | the command line, the settings or a profile cannot be right                 |
-| 3    | nobody answers at the address                                               |
+| 2    | the command line, the settings or a profile is wrong                        |
+| 3    | no node answers at the address                                              |
 | 4    | the node answered too late                                                  |
 | 5    | `serve` ended because the disk failed; what was acknowledged is safe        |
 | 70   | a bug in Longhall; `LONGHALL_DEBUG=1` shows where                           |
@@ -58,7 +58,7 @@ _ADVICE = {
 
 
 def explain(failure: LonghallError) -> CommandError:
-    """The refusal of a node as an end of a command."""
+    """The error of a node as the error of a command."""
     advice = _ADVICE.get(failure.code)
     late = failure.code is Code.TIMED_OUT
     words = str(failure) if str(failure) != failure.code.value else failure.code.value.replace("-", " ")

@@ -1,4 +1,4 @@
-"""`longhall group ...`: consumer groups looked at, moved, removed."""
+"""`longhall group ...`: inspect, reset and delete consumer groups."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.completing import complete_group
+from longhall.cli.completion import complete_group
+from longhall.cli.confirmation import confirm, delete_by_name
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions, YesOption
+from longhall.cli.output import Format, Row, columns, print_note, show_facts, show_json, show_rows
 
 if TYPE_CHECKING:
     from longhall.client.groups import Place
@@ -20,41 +22,27 @@ app = typer.Typer(name="group", help="Consumer groups: list, describe, reset, de
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group)]
 
-_LIST = (Column("group", "group"), Column("state", "state"), Column("protocol", "protocol"))
-_MEMBERS = (
-    Column("member", "member"),
-    Column("instance", "instance"),
-    Column("client", "client"),
-    Column("host", "host"),
-    Column("partitions", "partitions"),
+_LIST = columns("group state protocol")
+_MEMBERS = columns("member instance client host partitions")
+_OFFSETS = columns(
+    "topic partition committed end_offset lag client",
+    right="partition committed end_offset lag",
+    titles={"end_offset": "end", "client": "read by"},
 )
-_OFFSETS = (
-    Column("topic", "topic"),
-    Column("partition", "partition", right=True),
-    Column("committed", "committed", right=True),
-    Column("end_offset", "end", right=True),
-    Column("lag", "lag", right=True),
-    Column("client", "read by"),
-)
-_RESET = (
-    Column("topic", "topic"),
-    Column("partition", "partition", right=True),
-    Column("committed", "now", right=True),
-    Column("target", "new", right=True),
+_RESET = columns(
+    "topic partition committed target", right="partition committed target", titles={"committed": "now", "target": "new"}
 )
 
 
 @app.command("list")
+@with_option_groups
 def list_groups(
+    options: KafkaOptions,
     state: Annotated[
         list[str] | None, typer.Option(help="Only groups in this state (Stable, Empty, ...); repeatable.")
     ] = None,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """List all consumer groups."""
-    from longhall.cli.talk import talk
 
     async def ask(hall: Hall) -> list[Row]:
         return [
@@ -62,32 +50,30 @@ def list_groups(
             for group in await hall.groups.list(state)
         ]
 
-    show_rows(talk(address, profile, ask), _LIST, output, "there are no groups")
+    show_rows(options.call_hall(ask), _LIST, options.output, "there are no groups")
 
 
 @app.command()
+@with_option_groups
 def describe(
     group: GroupArgument,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: KafkaOptions,
 ) -> None:
-    """Show a group's members, what they read, and how far they are behind."""
-    from longhall.cli.talk import talk
+    """Show a group's members, their partitions, and the lag."""
 
     async def ask(hall: Hall) -> tuple[dict[str, object], list[Row], list[Row]]:
         return await _describe(hall, group)
 
-    facts, members, offsets = talk(address, profile, ask)
-    if output is Format.JSON:
+    facts, members, offsets = options.call_hall(ask)
+    if options.output is Format.JSON:
         show_json({**facts, "members": members, "offsets": offsets})
         return
-    show_facts({**facts, "members": len(members)}, output)
+    show_facts({**facts, "members": len(members)}, options.output)
     if members:
         print()
-        show_rows(members, _MEMBERS, output, "")
+        show_rows(members, _MEMBERS, options.output, "")
     print()
-    show_rows(offsets, _OFFSETS, output, "nothing is committed")
+    show_rows(offsets, _OFFSETS, options.output, "nothing is committed")
 
 
 async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row], list[Row]]:
@@ -131,7 +117,7 @@ def _members(group: DescribeGroupsResponseGroup) -> tuple[list[Row], dict[Place,
             for topic in assignment_of(member).assigned_partitions:
                 places += [(topic.topic, number) for number in topic.partitions]
         except LonghallError:
-            pass  # A group may speak a protocol of its own (Kafka Connect does); then nobody else can read it.
+            pass  # A group may use a protocol of its own (Kafka Connect does), which cannot be decoded here.
         readers.update(dict.fromkeys(places, member.client_id))
         members.append(
             {
@@ -146,26 +132,29 @@ def _members(group: DescribeGroupsResponseGroup) -> tuple[list[Row], dict[Place,
 
 
 @app.command()
+@with_option_groups
 def reset(
     group: GroupArgument,
+    options: KafkaOptions,
     to: Annotated[
         str | None, typer.Option(help="earliest, latest, an offset, -10 for the last ten, or a time like '2h ago'.")
     ] = None,
-    shift_by: Annotated[int | None, typer.Option(help="Forward, or back if negative, from what is committed.")] = None,
-    topic: Annotated[
-        list[str] | None, typer.Option(help="TOPIC or TOPIC:0,1; repeatable. Otherwise all that the group has read.")
+    shift_by: Annotated[
+        int | None, typer.Option(help="Move from the committed offset forward, or back if negative.")
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; otherwise only show what would be done.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="TOPIC or TOPIC:0,1; repeatable. By default all topics with committed offsets."),
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Commit the new offsets; without it they are only shown.")
+    ] = False,
 ) -> None:
-    """Move the offsets of a group without members. Shows what would be done unless told to --execute."""
-    from longhall.cli.resetting import plan_reset
-    from longhall.cli.talk import talk
+    """Move the offsets of a group without members. Without --execute it only shows the plan."""
+    from longhall.cli.offset_reset import plan_reset
 
     if (to is None) == (shift_by is None):
-        raise CommandError("say where: either --to or --shift-by", Exit.USAGE)
+        raise CommandError("give either --to or --shift-by", Exit.USAGE)
 
     async def ask(hall: Hall) -> list[Row]:
         plan = await plan_reset(hall, group, topic or [], to, shift_by)
@@ -178,35 +167,24 @@ def reset(
             for place, (now, target) in sorted(plan.items())
         ]
 
-    rows = talk(address, profile, ask)
-    if output is Format.JSON:
+    rows = options.call_hall(ask)
+    if options.output is Format.JSON:
         show_json({"group": group, "executed": execute, "offsets": rows})
         return
-    show_rows(rows, _RESET, output, f"{group} has read nothing; name what it shall read with --topic")
+    show_rows(rows, _RESET, options.output, f"{group} has committed nothing; name topics with --topic")
     if rows and not execute:
-        note("nothing was changed; say --execute to do it")
+        print_note("nothing was changed; --execute commits the new offsets")
 
 
 @app.command()
+@with_option_groups
 def delete(
     groups: Annotated[list[str], typer.Argument(metavar="GROUP...", autocompletion=complete_group)],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: KafkaOptions,
+    yes: YesOption = False,
 ) -> None:
     """Delete groups without members, with their offsets."""
-    from longhall.cli.talk import talk
-    from longhall.cli.topic import confirm
 
     confirm(f"delete {', '.join(groups)} with the offsets?", yes)
 
-    async def ask(hall: Hall) -> None:
-        for group in groups:
-            await hall.groups.delete(group)
-
-    talk(address, profile, ask)
-    if output is Format.JSON:
-        show_json({"deleted": groups})
-    else:
-        note(f"deleted {', '.join(groups)}")
+    delete_by_name(groups, lambda hall, group: hall.groups.delete(group), options)

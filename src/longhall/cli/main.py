@@ -1,7 +1,7 @@
-"""The `longhall` command: which words there are, and how every one of them ends.
+"""The `longhall` command: its subcommands and the end of each.
 
-Commands import what they need when they run, so that `longhall --help` and shell completion stay quick. Nothing but
-this file turns a failure into an exit code: one line on standard error, never a traceback.
+Commands import what they need when they run, so that `longhall --help` and shell completion stay quick. Only this file
+turns a failure into an exit code: one line on standard error, never a traceback.
 """
 
 from __future__ import annotations

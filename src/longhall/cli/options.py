@@ -1,12 +1,17 @@
-"""The options that every command shares, spelt once."""
+"""The options that commands share: the address of a node, a profile, the output format."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
 from longhall.cli.output import Format
+
+if TYPE_CHECKING:
+    from longhall.cli.api_client import ApiClient
+    from longhall.client.hall import Hall
 
 OutputOption = Annotated[Format, typer.Option("--output", "-o", help="A table for people or JSON for programs.")]
 AddressOption = Annotated[
@@ -20,3 +25,34 @@ HttpOption = Annotated[
 ProfileOption = Annotated[
     str | None, typer.Option("--profile", "-p", help="A named address from the configuration. [env: LONGHALL_PROFILE]")
 ]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+_T = TypeVar("_T")
+
+
+class ApiOptions(NamedTuple):
+    """The options of a command that calls the HTTP API of a node."""
+
+    address: HttpOption = None
+    profile: ProfileOption = None
+    output: OutputOption = Format.TABLE
+
+    def open_client(self) -> ApiClient:
+        """Connect to the node that these options name."""
+        from longhall.cli.api_client import open_client
+
+        return open_client(self.address, self.profile)
+
+
+class KafkaOptions(NamedTuple):
+    """The options of a command that calls the Kafka door of a node."""
+
+    address: AddressOption = None
+    profile: ProfileOption = None
+    output: OutputOption = Format.TABLE
+
+    def call_hall(self, request: Callable[[Hall], Awaitable[_T]]) -> _T:
+        """Connect to the node that these options name and run a request there."""
+        from longhall.cli.kafka_client import call_hall
+
+        return call_hall(self.address, self.profile, request)

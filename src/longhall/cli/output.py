@@ -10,36 +10,48 @@ import enum
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
+_NO_TITLES: Final[Mapping[str, str]] = {}
+
+
 class Format(enum.StrEnum):
-    """What `-o` may be."""
+    """The values of `-o`."""
 
     TABLE = "table"
     JSON = "json"
 
 
 class Column(NamedTuple):
-    """One column: where its value is in a row, what stands above it, and which side it leans on."""
+    """One column: the key of its value in a row, its title, and its alignment."""
 
     key: str
     title: str
     right: bool = False
 
 
+def columns(keys: str, right: str = "", titles: Mapping[str, str] = _NO_TITLES) -> tuple[Column, ...]:
+    """The columns of a table, by their keys with spaces between.
+
+    The columns in `right` are aligned to the right. A title is the key in words unless `titles` has another one.
+    """
+    numbers = right.split()
+    return tuple(Column(key, titles.get(key, key.replace("_", " ")), key in numbers) for key in keys.split())
+
+
 Row = Mapping[str, object]
 
 
 def show_rows(rows: Sequence[Row], columns: Sequence[Column], output: Format, nothing: str) -> None:
-    """Many alike. JSON has every key of a row, a table the columns; `nothing` is told to people without rows."""
+    """Print rows. JSON has every key of a row, a table only the columns; without rows a table is the note `nothing`."""
     if output is Format.JSON:
         show_json(list(rows))
     elif not rows:
-        note(nothing)
+        print_note(nothing)
     elif sys.stdout.isatty():
         _show_ruled(rows, columns)
     else:
@@ -47,7 +59,7 @@ def show_rows(rows: Sequence[Row], columns: Sequence[Column], output: Format, no
 
 
 def show_facts(facts: Row, output: Format) -> None:
-    """One thing: JSON, or a line for each of its facts."""
+    """Print one object: JSON, or a line for each fact."""
     if output is Format.JSON:
         show_json(facts)
         return
@@ -57,19 +69,19 @@ def show_facts(facts: Row, output: Format) -> None:
 
 
 def show_json(value: object) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=text_of))
 
 
-def tell(facts: Row, sentence: str, output: Format) -> None:
-    """What was done: facts for programs, a sentence for people."""
+def show_outcome(facts: Row, sentence: str, output: Format) -> None:
+    """Report what was done: facts as JSON, or a sentence for people."""
     if output is Format.JSON:
         show_json(facts)
     else:
-        note(sentence)
+        print_note(sentence)
 
 
-def size_of(size_bytes: int) -> str:
+def short_size(size_bytes: int) -> str:
     """A size in about three digits."""
     amount = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -79,7 +91,7 @@ def size_of(size_bytes: int) -> str:
     return f"{amount:.1f} TiB"
 
 
-def age_of(age_ms: int) -> str:
+def short_age(age_ms: int) -> str:
     """A time span in its two largest units."""
     if age_ms < 1000:
         return f"{age_ms} ms" if age_ms > 0 else "-"
@@ -92,13 +104,13 @@ def age_of(age_ms: int) -> str:
     return " ".join(word for word in words[:2] if not word.startswith("0 "))
 
 
-def note(message: str) -> None:
-    """Something a person wants to hear and a program does not."""
+def print_note(message: str) -> None:
+    """Print a line for people, on standard error."""
     print(message, file=sys.stderr)
 
 
 def text_of(value: object) -> str:
-    """A value in a cell."""
+    """The text of a value in a table."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""`longhall produce`: lines from files or standard input become messages."""
+"""`longhall produce`: lines of files or of standard input as messages."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from longhall.cli.completing import complete_topic
+from longhall.cli.completion import complete_topic
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, note, show_json
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions
+from longhall.cli.output import Format, print_note, show_json
 
 if TYPE_CHECKING:
-    from longhall.cli.lines import LineStyle, Message
-    from longhall.cli.producing import Outcome
+    from longhall.cli.line_producer import Outcome
+    from longhall.cli.message_lines import LineStyle, Message
     from longhall.client.hall import Hall
 
 
 class LineFormat(enum.StrEnum):
-    """What a line is."""
+    """The format of a line."""
 
     TEXT = "text"
     JSON = "json"
 
 
+LineOutputOption = Annotated[LineFormat, typer.Option("--output", "-o", help="text, or one JSON object a line.")]
+
+
 class Compression(enum.StrEnum):
-    """How batches are compressed."""
+    """The compression of batches."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -38,7 +42,7 @@ class Compression(enum.StrEnum):
 
 
 class Acks(enum.StrEnum):
-    """Whose word counts."""
+    """Which replicas must acknowledge."""
 
     ALL = "all"
     LEADER = "1"
@@ -48,8 +52,10 @@ class Acks(enum.StrEnum):
 ACKS: Final = {Acks.ALL: -1, Acks.LEADER: 1, Acks.NONE: 0}
 
 
+@with_option_groups
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
+    options: KafkaOptions,
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="[FILE]...", help="Read these instead of standard input.")
     ] = None,
@@ -57,41 +63,40 @@ def produce(
         LineFormat, typer.Option("--format", "-f", help="text, or json as `consume -o json` writes it.")
     ] = LineFormat.TEXT,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="What stands between key and value in a line.")
+        str | None, typer.Option("--key-separator", "-K", help="The separator between key and value.")
     ] = None,
     headers: Annotated[
         bool, typer.Option("--headers", help="Lines begin with headers, NAME=VALUE,NAME=VALUE and a tab.")
     ] = False,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="For every message; repeatable.")
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every message; repeatable."),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every message that has none.")] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-P", min=0, help="Where to; otherwise the key decides.")
+        int | None, typer.Option("--partition", "-P", min=0, help="The partition; by default the key decides.")
     ] = None,
     keep_partitions: Annotated[
-        bool, typer.Option("--keep-partitions", help="JSON lines go to the partition that they name.")
+        bool, typer.Option("--keep-partitions", help="Send JSON lines to the partition that they name.")
     ] = False,
     compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
     acks: Annotated[
         Acks, typer.Option(help="Wait until it is durable (all), until the leader has it (1), or not at all (0).")
     ] = Acks.ALL,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Produce a message for every line of the files, or of standard input."""
-    from longhall.cli.lines import LineStyle, parse_header, parse_json_line, parse_text_line
-    from longhall.cli.producing import produce_lines
-    from longhall.cli.talk import talk
+    from longhall.cli.line_producer import produce_lines
+    from longhall.cli.message_lines import LineStyle, parse_header, parse_json_line, parse_text_line
     from longhall.client.producer import Options
     from longhall.records import compression as codecs
 
     style = LineStyle(unescape(key_separator), headers)
     _check_style(line_format, style)
     fixed = tuple(parse_header(text) for text in header or [])
-    options = Options(acks=ACKS[acks], idempotent=acks is Acks.ALL, compression=getattr(codecs, compression.name))
-    _check_files(files or [])
+    producer_options = Options(
+        acks=ACKS[acks], idempotent=acks is Acks.ALL, compression=getattr(codecs, compression.name)
+    )
+    check_files(files or [])
 
     def understand(line: bytes, number: int) -> Message:
         message = (
@@ -104,18 +109,18 @@ def produce(
         )
 
     async def ask(hall: Hall) -> Outcome:
-        return await produce_lines(hall, topic, files or [], understand, options)
+        return await produce_lines(hall, topic, files or [], understand, producer_options)
 
     started = time.monotonic()
-    outcome = talk(address, profile, ask)
-    _report(outcome, time.monotonic() - started, output)
+    outcome = options.call_hall(ask)
+    _report(outcome, time.monotonic() - started, options.output)
 
 
 def _report(outcome: Outcome, seconds: float, output: Format) -> None:
     if output is Format.JSON:
         show_json({"topic": outcome.topic, "messages": outcome.messages, "bytes": outcome.bytes, "seconds": seconds})
     else:
-        note(f"{outcome.messages} message{'s' * (outcome.messages != 1)} produced to {outcome.topic}")
+        print_note(f"{outcome.messages} message{'s' * (outcome.messages != 1)} produced to {outcome.topic}")
     if outcome.failure is not None:
         raise CommandError(outcome.failure)
 
@@ -129,8 +134,8 @@ def _check_style(line_format: LineFormat, style: LineStyle) -> None:
         raise CommandError("--key-separator cannot be empty", Exit.USAGE)
 
 
-def _check_files(files: list[Path]) -> None:
-    """All of them before the first message, so that a misspelt name does not leave half of the work done."""
+def check_files(files: list[Path]) -> None:
+    """Open every file before the first message is sent, so that a misspelt name does not stop the work half done."""
     for file in files:
         try:
             file.open("rb").close()
@@ -139,7 +144,7 @@ def _check_files(files: list[Path]) -> None:
 
 
 def unescape(text: str | None) -> bytes | None:
-    r"""A separator as it was meant: `\t` in a shell's quotes is two characters."""
+    """A separator with its escapes resolved: `\\t` in a shell's quotes is two characters."""
     if text is None:
         return None
     return text.replace("\\t", "\t").replace("\\0", "\0").encode()

@@ -30,8 +30,8 @@ DEFAULT_HTTP: Final = "127.0.0.1:8080"
 _KEYS: Final = ("address", "http", "access_key", "secret")
 
 
-class HttpPlace(NamedTuple):
-    """Where the HTTP port is, and what to show there if it asks."""
+class HttpTarget(NamedTuple):
+    """An HTTP address and the credentials for it."""
 
     address: str
     access_key: str = ""
@@ -53,8 +53,8 @@ def find_address(address: str | None, profile: str | None, environment: Mapping[
     return fields["address"]
 
 
-def find_http(http: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> HttpPlace:
-    """The HTTP port to ask, with credentials if there are any."""
+def find_http(http: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> HttpTarget:
+    """The HTTP address to use, with credentials if there are any."""
     given = http or (environment.get("LONGHALL_HTTP_ADDRESS") if profile is None else None)
     fields: dict[str, str] = {}
     if given is None or profile is not None:
@@ -64,7 +64,7 @@ def find_http(http: str | None, profile: str | None, environment: Mapping[str, s
             given = given or fields.get("http")
             if given is None:
                 raise _wrong(f'{path}: profiles.{name} needs http for this, like http = "{DEFAULT_HTTP}"')
-    return HttpPlace(
+    return HttpTarget(
         given or DEFAULT_HTTP,
         environment.get("LONGHALL_ACCESS_KEY") or fields.get("access_key", ""),
         environment.get("LONGHALL_SECRET") or fields.get("secret", ""),
@@ -72,7 +72,7 @@ def find_http(http: str | None, profile: str | None, environment: Mapping[str, s
 
 
 def _find_profile(profile: str | None, environment: Mapping[str, str]) -> tuple[Path, str, dict[str, str]] | None:
-    """The profile that was named, here or before; None if none was."""
+    """The named or default profile; None if there is neither."""
     name = profile or environment.get("LONGHALL_PROFILE")
     path = configuration_path(environment)
     document = _read(path)
@@ -87,7 +87,7 @@ def _find_profile(profile: str | None, environment: Mapping[str, str]) -> tuple[
 
 
 def configuration_path(environment: Mapping[str, str]) -> Path:
-    """Where profiles are kept."""
+    """The file with the profiles."""
     home = environment.get("XDG_CONFIG_HOME")
     return (Path(home) if home else Path.home() / ".config") / "longhall" / "config.toml"
 

@@ -1,4 +1,4 @@
-"""`longhall queue ...`: queues made, looked at, changed, emptied, stopped, removed."""
+"""`longhall queue ...`: create, inspect, alter, empty, pause and delete queues."""
 
 from __future__ import annotations
 
@@ -7,18 +7,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli import queue_again, queue_looking
-from longhall.cli.completing import complete_queue
+from longhall.cli import queue_browse, queue_rewind
+from longhall.cli.completion import complete_queue
+from longhall.cli.confirmation import confirm
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import show_moment
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, age_of, show_facts, show_json, show_rows, size_of, tell
-from longhall.cli.queue_settings import Fields, nested, shown, unset, with_settings
-from longhall.cli.topic import confirm
-from longhall.cli.watching import WatchOption, watch
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions, YesOption
+from longhall.cli.output import (
+    Column,
+    Format,
+    Row,
+    columns,
+    short_age,
+    short_size,
+    show_facts,
+    show_json,
+    show_outcome,
+    show_rows,
+)
+from longhall.cli.queue_settings import Fields, nest_settings, show_settings, unset_settings, with_settings
+from longhall.cli.timestamps import show_timestamp
+from longhall.cli.watch import WatchOption, watch
 
 if TYPE_CHECKING:
-    from longhall.cli.desk import Desk
+    from longhall.cli.api_client import ApiClient
     from longhall.console.api.queues import QueueRow, QueueShape
 
 app = typer.Typer(
@@ -29,47 +41,36 @@ app = typer.Typer(
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
 NewQueueArgument = Annotated[str, typer.Argument(metavar="QUEUE")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
-_LIST = (
-    Column("queue", "queue"),
-    Column("available", "available", right=True),
-    Column("in_flight", "in flight", right=True),
-    Column("delayed", "delayed", right=True),
-    Column("oldest", "oldest", right=True),
-    Column("size", "size", right=True),
-    Column("kind", "kind"),
-)
+_LIST = columns("queue available in_flight delayed oldest size kind", right="available in_flight delayed oldest size")
 _FACTS = (Column("fact", "queue"), Column("value", "value"))
 
 
 @app.command("list")
+@with_option_groups
 def list_queues(
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only queues whose names begin so.")] = "",
+    options: ApiOptions,
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only queues whose names have this prefix.")] = "",
     watching: WatchOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """List queues with what is in them: available, in flight, delayed, and the age of the oldest that waits."""
-    from longhall.cli.desk import open_desk
+    """List queues with their messages: available, in flight, delayed, and the age of the oldest that waits."""
 
-    desk = open_desk(address, profile)
+    client = options.open_client()
     nothing = "there are no queues; `longhall queue create NAME` makes one"
     if watching:
-        watch(lambda: (_rows(desk, prefix), _LIST), output, nothing)
+        watch(lambda: (_rows(client, prefix), _LIST), options.output, nothing)
     else:
-        show_rows(_rows(desk, prefix), _LIST, output, nothing)
+        show_rows(_rows(client, prefix), _LIST, options.output, nothing)
 
 
-def _rows(desk: Desk, prefix: str) -> list[Row]:
+def _rows(client: ApiClient, prefix: str) -> list[Row]:
     from longhall.console.api.queues import PAGE_MAX, QueuePage
 
     rows: list[Row] = []
     after = ""
     while True:
         query = {"prefix": prefix, "limit": PAGE_MAX, "after": after}
-        page = desk.ask("GET", "queues", QueuePage, query=query)
+        page = client.ask("GET", "queues", QueuePage, query=query)
         rows += [_row(queue) for queue in page.queues]
         if not page.next:
             return rows
@@ -84,9 +85,9 @@ def _row(queue: QueueRow) -> Row:
         "in_flight": depth.in_flight,
         "delayed": depth.delayed,
         "oldest_age_ms": depth.oldest_age_ms,
-        "oldest": age_of(depth.oldest_age_ms),
+        "oldest": short_age(depth.oldest_age_ms),
         "size_bytes": depth.bytes,
-        "size": size_of(depth.bytes),
+        "size": short_size(depth.bytes),
         "fifo": queue.fifo,
         "paused": queue.paused,
         "kind": " ".join(word for word, is_so in (("fifo", queue.fifo), ("paused", queue.paused)) if is_so),
@@ -94,32 +95,32 @@ def _row(queue: QueueRow) -> Row:
 
 
 @app.command()
+@with_option_groups
 def describe(
     queue: QueueArgument,
+    options: ApiOptions,
     watching: WatchOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show what is in a queue, what has happened to its messages, and its settings."""
-    from longhall.cli.desk import of_queue, open_desk
+    """Show the messages of a queue, its counters and its settings."""
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
-    desk = open_desk(address, profile)
+    client = options.open_client()
     if watching:
-        watch(lambda: (_fact_rows(desk.ask("GET", of_queue(queue), QueueShape), output), _FACTS), output, "")
+        output = options.output
+        watch(lambda: (_fact_rows(client.ask("GET", queue_path(queue), QueueShape), output), _FACTS), output, "")
         return
-    described = desk.ask("GET", of_queue(queue), QueueShape)
-    if output is Format.JSON:
+    described = client.ask("GET", queue_path(queue), QueueShape)
+    if options.output is Format.JSON:
         show_shape(described)
         return
-    show_facts(_facts(described), output)
+    show_facts(_facts(described), options.output)
     print()
-    show_facts(shown(described.settings), output)
+    show_facts(show_settings(described.settings), options.output)
 
 
 def show_shape(described: QueueShape) -> None:
-    """A queue for programs, as the API has it."""
+    """Print a queue as JSON, as the API has it."""
     import msgspec
 
     show_json(msgspec.to_builtins(described))
@@ -139,13 +140,13 @@ def _facts(described: QueueShape) -> dict[str, object]:
     facts: dict[str, object] = {
         "queue": described.name,
         "queue_id": described.queue_id,
-        "created": show_moment(described.created_ms),
+        "created": show_timestamp(described.created_ms),
         "paused": described.paused,
         "available": depth.available,
         "in_flight": depth.in_flight,
         "delayed": depth.delayed,
-        "oldest": age_of(depth.oldest_age_ms),
-        "size": size_of(depth.bytes),
+        "oldest": short_age(depth.oldest_age_ms),
+        "size": short_size(depth.bytes),
         "parts": f"{depth.parts}, and {depth.parts_going} being drained" if depth.parts_going else depth.parts,
         "sent": counts.sends,
         "delivered": counts.deliveries,
@@ -154,130 +155,124 @@ def _facts(described: QueueShape) -> dict[str, object]:
         "dead_letters_of": described.dead_letters_of,
     }
     if counts.safe_lease_ms:
-        facts["safe_lease"] = age_of(counts.safe_lease_ms)
+        facts["safe_lease"] = short_age(counts.safe_lease_ms)
     return facts
 
 
 @app.command()
 @with_settings
+@with_option_groups
 def create(
     queue: NewQueueArgument,
     settings: Fields,
-    topic: Annotated[str, typer.Option("--topic", help="Consume a topic that is there already as a queue.")] = "",
-    if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it is there already.")] = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
+    topic: Annotated[str, typer.Option("--topic", help="Consume an existing topic as a queue.")] = "",
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it exists.")] = False,
 ) -> None:
     """Create a queue. Durations and sizes may be words: "30s", "2 weeks", "256 KiB"."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueuePage, QueueShape
 
-    desk = open_desk(address, profile)
-    value = {"name": queue, "topic": topic, "settings": nested(settings)}
+    client = options.open_client()
+    value = {"name": queue, "topic": topic, "settings": nest_settings(settings)}
     if if_missing:
-        page = desk.ask("GET", "queues", QueuePage, query={"prefix": queue, "limit": 1})
+        page = client.ask("GET", "queues", QueuePage, query={"prefix": queue, "limit": 1})
         if page.queues and page.queues[0].name == queue:
-            there = desk.ask("GET", of_queue(queue), QueueShape)
-            _changed(there, f"{queue} is there already", output)
+            there = client.ask("GET", queue_path(queue), QueueShape)
+            _changed(there, f"{queue} exists already", options.output)
             return
-    made = desk.ask("POST", "queues", QueueShape, value)
-    _changed(made, f"created {queue}", output)
+    made = client.ask("POST", "queues", QueueShape, value)
+    _changed(made, f"created {queue}", options.output)
 
 
 @app.command()
 @with_settings
+@with_option_groups
 def alter(
     queue: QueueArgument,
     settings: Fields,
+    options: ApiOptions,
     back: Annotated[
-        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Back to its default; repeatable.")
+        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Reset to the default; repeatable.")
     ] = None,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Change a queue's settings; those that are not said stay as they are."""
-    from longhall.cli.desk import of_queue, open_desk
+    """Change a queue's settings; settings that are not given stay as they are."""
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
-    removed = unset(back or [])
+    removed = unset_settings(back or [])
     if not settings and not removed:
-        raise CommandError("nothing to change: say a setting, or --unset NAME", Exit.USAGE)
-    desk = open_desk(address, profile)
-    current = desk.ask("GET", of_queue(queue), QueueShape).settings
-    value = {"settings": {**nested(settings, current), **removed}}
-    _changed(desk.ask("PATCH", of_queue(queue), QueueShape, value), f"altered {queue}", output)
+        raise CommandError("nothing to change: give a setting, or --unset NAME", Exit.USAGE)
+    client = options.open_client()
+    current = client.ask("GET", queue_path(queue), QueueShape).settings
+    value = {"settings": {**nest_settings(settings, current), **removed}}
+    _changed(client.ask("PATCH", queue_path(queue), QueueShape, value), f"altered {queue}", options.output)
 
 
 @app.command()
+@with_option_groups
 def delete(
     queues: Annotated[list[str], typer.Argument(metavar="QUEUE...", autocompletion=complete_queue)],
+    options: ApiOptions,
     yes: YesOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete queues with everything in them."""
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import queue_path
 
     confirm(f"delete {', '.join(queues)} with everything in {'it' if len(queues) == 1 else 'them'}?", yes)
-    desk = open_desk(address, profile)
+    client = options.open_client()
     for queue in queues:
-        desk.ask("DELETE", of_queue(queue), dict[str, str])
-    tell({"deleted": queues}, f"deleted {', '.join(queues)}", output)
+        client.ask("DELETE", queue_path(queue), dict[str, str])
+    show_outcome({"deleted": queues}, f"deleted {', '.join(queues)}", options.output)
 
 
 @app.command()
+@with_option_groups
 def purge(
     queue: QueueArgument,
+    options: ApiOptions,
     yes: YesOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Delete every message that is in a queue now."""
     confirm(f"delete every message of {queue}?", yes)
-    _changed(_post(address, profile, queue, "purge"), f"purged {queue}", output)
+    _changed(_post(options.address, options.profile, queue, "purge"), f"purged {queue}", options.output)
 
 
 @app.command()
+@with_option_groups
 def pause(
     queue: QueueArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
-    """Give out nothing until the queue is resumed; sending goes on meanwhile."""
-    _changed(_post(address, profile, queue, "pause"), f"paused {queue}", output)
+    """Stop deliveries until the queue is resumed; sending continues."""
+    _changed(_post(options.address, options.profile, queue, "pause"), f"paused {queue}", options.output)
 
 
 @app.command()
+@with_option_groups
 def resume(
     queue: QueueArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
-    """Give out messages again."""
-    _changed(_post(address, profile, queue, "resume"), f"resumed {queue}", output)
+    """Deliver messages again."""
+    _changed(_post(options.address, options.profile, queue, "resume"), f"resumed {queue}", options.output)
 
 
-app.command()(queue_looking.peek)
-app.command()(queue_looking.search)
-app.command()(queue_again.rewind)
-app.command()(queue_again.fork)
+app.command()(queue_browse.peek)
+app.command()(queue_browse.search)
+app.command()(queue_rewind.rewind)
+app.command()(queue_rewind.fork)
 
 
 def _post(address: str | None, profile: str | None, queue: str, verb: str) -> QueueShape:
-    from longhall.cli.desk import of_queue, open_desk
+    from longhall.cli.api_client import open_client, queue_path
     from longhall.console.api.queues import QueueShape
 
-    return open_desk(address, profile).ask("POST", of_queue(queue, verb), QueueShape)
+    return open_client(address, profile).ask("POST", queue_path(queue, verb), QueueShape)
 
 
 def _changed(described: QueueShape, sentence: str, output: Format) -> None:
     if output is Format.JSON:
         show_shape(described)
     else:
-        tell({}, sentence, output)
+        show_outcome({}, sentence, output)

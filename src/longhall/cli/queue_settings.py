@@ -1,18 +1,18 @@
-"""The settings of a queue as options of the command line: every one of them, with its words.
+"""The settings of a queue as options of the command line.
 
-One table names for each setting its option, its kind and its meaning; commands get their parameters from it, so that a
-setting is either an option of every command that takes settings, or a test says that it is missing here.
+One table has the option, the kind and the meaning of every setting. Commands get their parameters from it, and a test
+fails for a setting that is not in the table.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from longhall.cli.exits import CommandError, Exit
+from longhall.cli.option_groups import Command, replace_parameter
 from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
 
 Fields = dict[str, object]
@@ -29,7 +29,7 @@ TEXT: Final = "QUEUE"
 
 
 class Option(NamedTuple):
-    """One option: the path of its setting, what is written, what kind of value it takes, and what it means."""
+    """One option: the path of its setting, its flag, the kind of its value, and its help text."""
 
     path: str
     flag: str
@@ -42,87 +42,98 @@ class Option(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What it is called where it is shown."""
+        """The name of the setting in tables."""
         return self.flag.removeprefix("--").removeprefix("no-" if self.kind == NO else "")
 
 
 OPTIONS: Final = (
     Option("lease_ms", "--lease", DURATION, "How long a received message is hidden from others."),
     Option("delay_ms", "--delay", DURATION, "How long a sent message is hidden before it can be received."),
-    Option("wait_ms", "--wait", DURATION, "How long a receiver waits for a message when it does not say."),
+    Option("wait_ms", "--wait", DURATION, "How long a receiver waits for a message by default."),
     Option("retention_ms", "--retention", DURATION, "How long messages are kept."),
     Option("time_to_live_ms", "--time-to-live", DURATION, "How long a message may wait; 0: until retention ends."),
     Option("message_bytes_max", "--message-bytes", SIZE, "The largest message in one piece."),
     Option("whole_bytes_max", "--whole-bytes", SIZE, "The largest message in parts; 0: none."),
-    Option("messages_max", "--messages", COUNT, "Messages that the queue holds; 0: no bound."),
-    Option("bytes_max", "--bytes", SIZE, "Bytes that the queue holds; 0: no bound."),
+    Option("messages_max", "--messages", COUNT, "The most messages in the queue; 0: no bound."),
+    Option("bytes_max", "--bytes", SIZE, "The most bytes in the queue; 0: no bound."),
     Option(
         "when_full",
         "--when-full",
         "wait|refuse|drop-oldest|dead-letter",
         "What happens when it is full: wait, refuse, drop-oldest or dead-letter.",
     ),
-    Option("in_flight_max", "--in-flight", COUNT, "Messages that may be leased at once."),
-    Option("priorities", "--priorities", COUNT, "Levels of priority; decided when the queue is made."),
-    Option("fifo", "--fifo", YES, "Order within a group of messages; decided when the queue is made."),
-    Option("fair", "--no-fair", NO, "Do not serve groups in turn where there is no fifo."),
-    Option("one_by_one", "--one-by-one", YES, "The next message only when the one before is done with."),
+    Option("in_flight_max", "--in-flight", COUNT, "The most messages that may be leased at once."),
+    Option("priorities", "--priorities", COUNT, "Priority levels; fixed at creation."),
+    Option("fifo", "--fifo", YES, "Order within message groups; fixed at creation."),
+    Option("fair", "--no-fair", NO, "Do not serve message groups in turn in a queue without fifo."),
+    Option("one_by_one", "--one-by-one", YES, "Deliver a message only when the one before is settled."),
     Option(
         "delivery",
         "--delivery",
         "at-most-once|at-least-once|exactly-once",
-        "What is promised: at-most-once, at-least-once or exactly-once.",
+        "The delivery guarantee: at-most-once, at-least-once or exactly-once.",
     ),
-    Option("deduplication", "--deduplication", "off|id|content", "How repeated sends are known: off, id or content."),
     Option(
-        "deduplication_scope", "--deduplication-scope", "queue|group", "Within what they are repeats: queue or group."
+        "deduplication", "--deduplication", "off|id|content", "How repeated sends are recognised: off, id or content."
     ),
-    Option("deduplication_window_ms", "--deduplication-window", DURATION, "For how long they are known."),
-    Option("repeated_sends", "--repeated-sends", "answer|refuse", "answer a repeat like the first, or refuse it."),
-    Option("filter", "--filter", "FILTER", "Of a queue over a topic: only messages that fit stand in it."),
-    Option("settled", "--settled", "free|keep", "free what is settled soon, or keep it until retention ends."),
+    Option(
+        "deduplication_scope", "--deduplication-scope", "queue|group", "The scope of deduplication: queue or group."
+    ),
+    Option("deduplication_window_ms", "--deduplication-window", DURATION, "How long repeated sends are recognised."),
+    Option(
+        "repeated_sends", "--repeated-sends", "answer|refuse", "Answer a repeated send like the first, or refuse it."
+    ),
+    Option("filter", "--filter", "FILTER", "For a queue over a topic: only messages that match are in it."),
+    Option("settled", "--settled", "free|keep", "Free settled messages soon, or keep them until retention ends."),
     Option(
         "acknowledge",
         "--acknowledge",
         "one|quorum|all",
-        "In a cluster: a message is taken when one host has it, a quorum, or all in sync.",
+        "In a cluster: acknowledge when one host, a quorum, or all in-sync replicas have the message.",
     ),
     Option(
         "placement",
         "--placement",
         "hall|any-host|parts|share|wing:NAME",
-        "In a cluster: where it is kept, by one leader or by several; decided when it is made.",
-    ),
-    Option("dead_letters.queue", "--dead-letters", TEXT, "Where messages go that cannot be delivered."),
-    Option("dead_letters.attempts_max", "--attempts", COUNT, "Attempts before a message goes there."),
-    Option(
-        "dead_letters.on_delete", "--no-letters-on-delete", NO, "What is in it when it is deleted is gone, not there."
-    ),
-    Option("retry.first_ms", "--retry-first", DURATION, "How long a message waits after it was first given back."),
-    Option("retry.factor", "--retry-factor", FACTOR, "How much longer each time."),
-    Option("retry.longest_ms", "--retry-longest", DURATION, "How long at most."),
-    Option("hours", "--hours", HOURS, "Give out only between these hours of the day, UTC."),
-    Option(
-        "audit", "--audit", "off|deliveries", "Write down deliveries, settles, returns and deaths: off or deliveries."
+        "In a cluster: where the queue is stored, by one leader or by several; fixed at creation.",
     ),
     Option(
-        "partitions", "--partitions", COUNT, "Logs that the queue is spread over, at least; decided when it is made."
+        "dead_letters.queue", "--dead-letters", TEXT, "The dead-letter queue, for messages that cannot be delivered."
     ),
+    Option("dead_letters.attempts_max", "--attempts", COUNT, "Attempts before a message is dead-lettered."),
     Option(
-        "parts_max", "--parts-max", COUNT, "Logs that it is spread over when it is full; it grows to that by doubling."
+        "dead_letters.on_delete",
+        "--no-letters-on-delete",
+        NO,
+        "Do not dead-letter the messages of a queue that is deleted.",
     ),
-    Option("grow_at", "--grow-at", COUNT, "It grows when its parts are filled to so many percent."),
-    Option("shrink_at", "--shrink-at", COUNT, "It shrinks when they are filled to less than so many percent."),
-    Option("shrink_after_ms", "--shrink-after", DURATION, "For how long that must have been so."),
+    Option("retry.first_ms", "--retry-first", DURATION, "The delay of the first retry."),
+    Option("retry.factor", "--retry-factor", FACTOR, "The factor between the delays of two retries."),
+    Option("retry.longest_ms", "--retry-longest", DURATION, "The longest delay of a retry."),
+    Option("hours", "--hours", HOURS, "Deliver only between these hours of the day, UTC."),
+    Option(
+        "audit",
+        "--audit",
+        "off|deliveries",
+        "Write deliveries, settles, returns and deaths to the audit topic: off or deliveries.",
+    ),
+    Option("partitions", "--partitions", COUNT, "The least partitions of the queue; fixed at creation."),
+    Option("parts_max", "--parts-max", COUNT, "The most partitions of the queue; it grows to them by doubling."),
+    Option("grow_at", "--grow-at", COUNT, "The queue grows when its partitions are filled to this percentage."),
+    Option(
+        "shrink_at",
+        "--shrink-at",
+        COUNT,
+        "The queue shrinks when its partitions are filled to less than this percentage.",
+    ),
+    Option("shrink_after_ms", "--shrink-after", DURATION, "How long they must have been filled that little."),
     Option("tags", "--tag", PAIRS, "A tag; repeatable."),
 )
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all the options; it gets what was said of them as `settings`."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
-    added = [
+def with_settings(command: Command) -> Command:
+    """Give a command all the options; it gets those that were given as `settings`."""
+    options = [
         inspect.Parameter(
             option.parameter,
             inspect.Parameter.KEYWORD_ONLY,
@@ -131,17 +142,12 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         )
         for option in OPTIONS
     ]
+    return replace_parameter(command, "settings", options, _settings_of)
 
-    def run(**given: Any) -> None:
-        said = {option.path: given.pop(option.parameter) for option in OPTIONS}
-        command(**given, settings=understood({path: value for path, value in said.items() if value}))
 
-    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    run.__name__ = command.__name__
-    run.__doc__ = command.__doc__
-    run.__signature__ = inspect.Signature([*keyword, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*keyword, *added)}
-    return run
+def _settings_of(values: dict[str, Any]) -> Fields:
+    given = {option.path: values[option.parameter] for option in OPTIONS}
+    return parse_settings_options({path: value for path, value in given.items() if value})
 
 
 def _annotation(option: Option) -> object:
@@ -152,8 +158,8 @@ def _annotation(option: Option) -> object:
     return Annotated[list[str] | None, word] if option.kind == PAIRS else Annotated[str | None, word]
 
 
-def understood(said: dict[str, Any]) -> Fields:
-    """Values by the path of their setting, out of the words. What cannot be right ends the command."""
+def parse_settings_options(said: dict[str, Any]) -> Fields:
+    """The values of settings by path, parsed from their words. Raises CommandError for a wrong value."""
     options = {option.path: option for option in OPTIONS}
     return {path: _value(options[path], value) for path, value in said.items()}
 
@@ -177,13 +183,13 @@ def _value(option: Option, value: Any) -> object:
         if "|" in option.kind and value not in option.kind.split("|"):
             raise ValueError(f"choose one of {option.kind.replace('|', ', ')}")
     except ValueError as failure:
-        words = f"{value!r} is no number" if "invalid literal" in str(failure) else str(failure)
+        words = f"{value!r} is not a number" if "invalid literal" in str(failure) else str(failure)
         raise CommandError(f"{option.flag}: {words}", Exit.USAGE) from None
     return value
 
 
-def nested(fields: Fields, current: Fields | None = None) -> Fields:
-    """The same as the API has it: `a.b` within `a`, beside what is there already, and tags beside other tags."""
+def nest_settings(fields: Fields, current: Fields | None = None) -> Fields:
+    """Settings as the API has them: `a.b` within `a`, merged with the current value, and tags with the other tags."""
     found: Fields = {}
     for path, value in fields.items():
         above, dot, name = path.partition(".")
@@ -199,12 +205,12 @@ def nested(fields: Fields, current: Fields | None = None) -> Fields:
             found[above] = value
     letters = found.get("dead_letters")
     if isinstance(letters, dict) and "queue" not in letters:
-        raise CommandError("--dead-letters is missing: say where the messages shall go", Exit.USAGE)
+        raise CommandError("--dead-letters is missing: it names the dead-letter queue", Exit.USAGE)
     return found
 
 
-def unset(names: list[str]) -> Fields:
-    """Settings that go back to their defaults, by their own names or those of their options."""
+def unset_settings(names: list[str]) -> Fields:
+    """Settings to reset to their defaults, by their own names or those of their options."""
     paths = {option.path.partition(".")[0] for option in OPTIONS}
     flags = {option.word: option.path.partition(".")[0] for option in OPTIONS}
     fields: Fields = {}
@@ -216,7 +222,7 @@ def unset(names: list[str]) -> Fields:
     return fields
 
 
-def shown(settings: Fields) -> dict[str, str]:
+def show_settings(settings: Fields) -> dict[str, str]:
     """All settings in words, by the names of their options."""
     facts: dict[str, str] = {}
     for option in OPTIONS:
@@ -245,7 +251,7 @@ def _words(option: Option, value: object) -> str:
 
 def _at_least_nothing(amount: int) -> int:
     if amount < 0:
-        raise ValueError("it cannot be without end; say how much")
+        raise ValueError("it cannot be unlimited; give an amount")
     return amount
 
 
@@ -259,7 +265,7 @@ def _hours(text: str) -> Fields:
 def _minute(text: str) -> int:
     hours, colon, minutes = text.strip().partition(":")
     if not (colon and hours.isdigit() and minutes.isdigit() and int(minutes) < 60 and int(hours) <= 24):
-        raise ValueError(f"{text!r} is no time of the day; write it like 22:00")
+        raise ValueError(f"{text!r} is not a time of day; write it like 22:00")
     return int(hours) * 60 + int(minutes)
 
 

@@ -1,4 +1,4 @@
-"""`longhall receive`: messages of a queue, written out and settled."""
+"""`longhall receive`: write messages of a queue and settle them."""
 
 from __future__ import annotations
 
@@ -6,46 +6,44 @@ from typing import Annotated
 
 import typer
 
-from longhall.cli.completing import complete_queue
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption, ProfileOption
-from longhall.cli.output import note
-from longhall.cli.produce import LineFormat
+from longhall.cli.output import print_note
+from longhall.cli.produce import LineFormat, LineOutputOption
 from longhall.node.quantities import parse_duration_ms
 
 
 def receive(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)],
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="So many at most.")] = 1,
-    everything: Annotated[bool, typer.Option("--all", help="Until nothing is available any more.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="For as long as messages come.")] = False,
-    wait: Annotated[str, typer.Option("--wait", "-w", help="Wait so long for the first one, like 20s.")] = "0",
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="The most messages.")] = 1,
+    everything: Annotated[bool, typer.Option("--all", help="Receive until the queue is empty.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Receive until interrupted.")] = False,
+    wait: Annotated[str, typer.Option("--wait", "-w", help="How long to wait for the first message, like 20s.")] = "0",
     lease: Annotated[
-        str | None, typer.Option("--lease", help="How long they are hidden from others; else as the queue.")
+        str | None, typer.Option("--lease", help="The length of the lease; by default that of the queue.")
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Do not settle: they come back when their lease is over.")
+        bool, typer.Option("--keep", help="Do not settle: the messages are delivered again when their lease ends.")
     ] = False,
     filter: Annotated[
-        str, typer.Option("--filter", help="Only those whose attributes fit: kind = 'order' AND size > 5.")
+        str, typer.Option("--filter", help="Only messages whose attributes match: kind = 'order' AND size > 5.")
     ] = "",
-    raw: Annotated[bool, typer.Option("--raw", help="Bodies as they are, without line ends between them.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Write bodies without line ends between them.")] = False,
     address: HttpOption = None,
     profile: ProfileOption = None,
-    output: Annotated[
-        LineFormat, typer.Option("--output", "-o", help="text, or one JSON object a line.")
-    ] = LineFormat.TEXT,
+    output: LineOutputOption = LineFormat.TEXT,
 ) -> None:
     """Receive messages, write each body as a line, and settle what was written.
 
-    A pipe that breaks loses nothing: what was not written is not settled, and comes back.
+    A broken pipe loses nothing: a message that was not written is not settled, and is delivered again.
     """
-    from longhall.cli.desk import open_desk
-    from longhall.cli.receiving import ReceiveOptions, Receiver
+    from longhall.cli.api_client import open_client
+    from longhall.cli.receiver import ReceiveOptions, Receiver
 
     if everything and follow:
-        raise CommandError("say --all or --follow, not both", Exit.USAGE)
-    wish = ReceiveOptions(
+        raise CommandError("give --all or --follow, not both", Exit.USAGE)
+    options = ReceiveOptions(
         limit=None if everything or follow else count,
         follow=follow,
         wait_ms=_duration("--wait", wait),
@@ -55,9 +53,9 @@ def receive(
         as_json=output is LineFormat.JSON,
         ending=b"" if raw else b"\n",
     )
-    receiver = Receiver(open_desk(address, profile), queue, wish)
+    receiver = Receiver(open_client(address, profile), queue, options)
     if not receiver.run():
-        note(f"nothing is available in {queue}")
+        print_note(f"nothing is available in {queue}")
 
 
 def _duration(option: str, words: str) -> int:
@@ -66,5 +64,5 @@ def _duration(option: str, words: str) -> int:
     except ValueError as failure:
         raise CommandError(f"{option}: {failure}", Exit.USAGE) from None
     if amount_ms < 0:
-        raise CommandError(f"{option}: it cannot be without end; --follow waits for ever", Exit.USAGE)
+        raise CommandError(f"{option}: it cannot be unlimited; --follow waits for ever", Exit.USAGE)
     return amount_ms

@@ -1,4 +1,4 @@
-"""`longhall scrub`: how far the background scrub is on every node, and a pass that begins at once."""
+"""`longhall scrub`: the progress of the background scrub on every node, and the start of a pass."""
 
 from __future__ import annotations
 
@@ -9,69 +9,63 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, age_of, note, show_rows, size_of
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
+from longhall.cli.output import Format, Row, columns, print_note, short_age, short_size, show_rows
 
 if TYPE_CHECKING:
-    from longhall.cli.desk import Desk
+    from longhall.cli.api_client import ApiClient
     from longhall.service.administration import ScrubStatus
 
 LOOK_AGAIN_S: Final = 0.3
 SILENCE_S_MAX: Final = 60.0
 
-_COLUMNS = (
-    Column("node", "node", right=True),
-    Column("wing", "wing"),
-    Column("done", "done", right=True),
-    Column("bytes", "of", right=True),
-    Column("damage", "damage", right=True),
-    Column("repaired", "repaired", right=True),
-    Column("damaged", "damaged now", right=True),
-    Column("last", "complete"),
+_COLUMNS = columns(
+    "node wing done bytes damage repaired damaged last",
+    right="node done bytes damage repaired damaged",
+    titles={"bytes": "of", "damaged": "damaged now", "last": "complete"},
 )
 
 
+@with_option_groups
 def scrub(
-    now: Annotated[bool, typer.Option("--now", help="Begin a pass at once on every node, and wait for it.")] = False,
+    options: ApiOptions,
+    now: Annotated[bool, typer.Option("--now", help="Start a pass at once on every node, and wait for it.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="With --now: wait until it is done.")] = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show how far the scrub is: it reads everything that is on the disks, and repairs what is damaged.
+    """Show the progress of the scrub, which reads everything on the disks and repairs what is damaged.
 
     Any node of a cluster can be asked for all of them. A pass runs within the scrub_interval_ms of each node; with
     --now it runs at scrub_bytes_a_second_max. Exit code 1 means that something is damaged and could not be repaired.
     """
-    from longhall.cli.desk import open_desk
 
-    desk = open_desk(address, profile)
-    views = _ask(desk, "POST" if now else "GET")
+    client = options.open_client()
+    views = _ask(client, "POST" if now else "GET")
     if now and wait:
-        views = _wait(desk, views, quiet=output is Format.JSON)
-    show_rows([_row(view) for view in views], _COLUMNS, output, "there are no nodes")
+        views = _wait(client, views, quiet=options.output is Format.JSON)
+    show_rows([_row(view) for view in views], _COLUMNS, options.output, "there are no nodes")
     damaged = [f"node {view.node}: {path}" for view in views for path in view.damaged_now]
     if damaged and not (now and not wait):
         raise CommandError(f"damaged and not repaired: {'; '.join(damaged[:5])}")
 
 
-def _ask(desk: Desk, method: str) -> list[ScrubStatus]:
+def _ask(client: ApiClient, method: str) -> list[ScrubStatus]:
     from longhall.service.administration import ScrubStatus
 
-    return desk.ask(method, "scrub", list[ScrubStatus])
+    return client.ask(method, "scrub", list[ScrubStatus])
 
 
-def _wait(desk: Desk, before: list[ScrubStatus], *, quiet: bool) -> list[ScrubStatus]:
-    """Until every process that answered has ended a pass more, and what it found is repaired or given up."""
+def _wait(client: ApiClient, before: list[ScrubStatus], *, quiet: bool) -> list[ScrubStatus]:
+    """Wait until every process that answered has finished another pass, and its findings are repaired or given up."""
     passes = {(view.node, view.wing): view.passes for view in before if not view.reason}
     heard = time.monotonic()
     told = -1
     while True:
         time.sleep(LOOK_AGAIN_S)
         try:
-            views = _ask(desk, "GET")
+            views = _ask(client, "GET")
             heard = time.monotonic()
-        except CommandError:  # A node that begins anew, or hands over, is back in a moment.
+        except CommandError:  # A node that restarts, or transfers its leadership, answers again in a moment.
             if time.monotonic() - heard > SILENCE_S_MAX:
                 raise
             continue
@@ -82,7 +76,7 @@ def _wait(desk: Desk, before: list[ScrubStatus], *, quiet: bool) -> list[ScrubSt
         if not quiet and percent != told and sys.stderr.isatty():
             print(f"\r{percent} % verified ", end="", file=sys.stderr, flush=True)
         elif not quiet and percent // 25 != told // 25:
-            note(f"{percent} % verified")
+            print_note(f"{percent} % verified")
         told = percent
         if time.monotonic() - heard > SILENCE_S_MAX:
             raise CommandError("the nodes do not answer any more", Exit.TIMED_OUT)
@@ -94,19 +88,19 @@ def _is_open(view: ScrubStatus, passes: dict[tuple[int, str], int]) -> bool:
         return False
     if view.reason:
         return True
-    return view.passes <= known if view.passes >= known else view.passes < 1  # It may have begun anew meanwhile.
+    return view.passes <= known if view.passes >= known else view.passes < 1  # The node may have restarted meanwhile.
 
 
 def _row(view: ScrubStatus) -> Row:
     now_ms = int(time.time() * 1000)
-    last = f"{age_of(max(now_ms - view.completed_ms, 0))} ago" if view.completed_ms else "never"
+    last = f"{short_age(max(now_ms - view.completed_ms, 0))} ago" if view.completed_ms else "never"
     return {
         "node": view.node,
         "wing": view.wing,
         "passes": view.passes,
         "ratio": view.ratio,
         "done": f"{100 * view.ratio:.0f} %",
-        "bytes": size_of(view.bytes_total),
+        "bytes": short_size(view.bytes_total),
         "bytes_done": view.bytes_done,
         "bytes_total": view.bytes_total,
         "damage": view.damage,

@@ -1,4 +1,4 @@
-"""`longhall send`: words, lines, files or standard input become messages of a queue."""
+"""`longhall send`: arguments, lines, files or standard input as messages of a queue."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Annotated
 
 import typer
 
-from longhall.cli.completing import complete_queue
+from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, note, show_json
-from longhall.cli.produce import LineFormat
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
+from longhall.cli.output import Format, print_note, show_json
+from longhall.cli.produce import LineFormat, check_files
 from longhall.node.quantities import parse_duration_ms
 
 Fields = dict[str, object]
 
 
+@with_option_groups
 def send(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)],
+    options: ApiOptions,
     messages: Annotated[
         list[str] | None, typer.Argument(metavar="[MESSAGE]...", help="Without any, every line of standard input.")
     ] = None,
@@ -31,26 +34,27 @@ def send(
         LineFormat, typer.Option("--format", help="Lines are text, or json as `receive -o json` writes it.")
     ] = LineFormat.TEXT,
     attribute: Annotated[
-        list[str] | None, typer.Option("--attribute", "-A", metavar="NAME=VALUE", help="For every one; repeatable.")
+        list[str] | None,
+        typer.Option("--attribute", "-A", metavar="NAME=VALUE", help="An attribute of every message; repeatable."),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every message.")] = None,
     group: Annotated[str, typer.Option("--group", "-g", help="The group of every message.")] = "",
-    deduplication_id: Annotated[str, typer.Option("--deduplication-id", help="What repeats are known by.")] = "",
+    deduplication_id: Annotated[
+        str, typer.Option("--deduplication-id", help="The deduplication id of the messages.")
+    ] = "",
     delay: Annotated[
-        str | None, typer.Option("--delay", help="Hide them so long, like 10min; else as the queue.")
+        str | None, typer.Option("--delay", help="The delay of delivery, like 10min; by default that of the queue.")
     ] = None,
-    time_to_live: Annotated[str | None, typer.Option("--time-to-live", help="How long they may wait.")] = None,
+    time_to_live: Annotated[str | None, typer.Option("--time-to-live", help="How long the messages may wait.")] = None,
     priority: Annotated[int, typer.Option("--priority", min=0, max=254, help="0 is the lowest.")] = 0,
-    reply_to: Annotated[str, typer.Option("--reply-to", help="The queue that an answer shall go to.")] = "",
-    correlation_id: Annotated[str, typer.Option("--correlation-id", help="What the answer is known by.")] = "",
-    report_fate: Annotated[bool, typer.Option("--report-fate", help="Tell that queue what became of them.")] = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    reply_to: Annotated[str, typer.Option("--reply-to", help="The queue for replies.")] = "",
+    correlation_id: Annotated[str, typer.Option("--correlation-id", help="The correlation id of the reply.")] = "",
+    report_fate: Annotated[
+        bool, typer.Option("--report-fate", help="Send delivery reports to the reply queue.")
+    ] = False,
 ) -> None:
     """Send messages to a queue; what is acknowledged is on the disk."""
-    from longhall.cli.desk import open_desk
-    from longhall.cli.sending import Sender
+    from longhall.cli.sender import Sender
 
     fields: Fields = {
         "attributes": dict(_attribute(text) for text in attribute or []),
@@ -67,9 +71,9 @@ def send(
         fields["key"] = key
     if messages and files:
         raise CommandError("give messages or --file, not both", Exit.USAGE)
-    _check_files(files or [])
+    check_files([file for file in files or [] if str(file) != "-"])
     started = time.monotonic()
-    sender = Sender(open_desk(address, profile), queue, fields)
+    sender = Sender(options.open_client(), queue, fields)
     failure: CommandError | None = None
     try:
         if messages:
@@ -82,7 +86,7 @@ def send(
     except CommandError as error:
         failure = error
     if failure is None or sender.ids:
-        _report(sender.queue, sender.ids, time.monotonic() - started, output)
+        _report(sender.queue, sender.ids, time.monotonic() - started, options.output)
     if failure is not None:
         raise failure
 
@@ -91,7 +95,7 @@ def _report(queue: str, ids: list[str], seconds: float, output: Format) -> None:
     if output is Format.JSON:
         show_json({"queue": queue, "messages": len(ids), "message_ids": ids, "seconds": seconds})
     else:
-        note(f"{len(ids)} message{'s' * (len(ids) != 1)} sent to {queue}")
+        print_note(f"{len(ids)} message{'s' * (len(ids) != 1)} sent to {queue}")
 
 
 def _attribute(text: str) -> tuple[str, str]:
@@ -108,13 +112,3 @@ def _duration(option: str, words: str | None) -> int:
         return max(parse_duration_ms(words), -1)
     except ValueError as failure:
         raise CommandError(f"{option}: {failure}", Exit.USAGE) from None
-
-
-def _check_files(files: list[Path]) -> None:
-    """All of them before the first message, so that a misspelt name does not leave half of the work done."""
-    for file in files:
-        if str(file) != "-":
-            try:
-                file.open("rb").close()
-            except OSError as failure:
-                raise CommandError(f"{file}: {failure.strerror}", Exit.USAGE) from None

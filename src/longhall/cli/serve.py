@@ -1,4 +1,4 @@
-"""`longhall serve`: run a node until it is told to stop."""
+"""`longhall serve`: run a node until it is stopped."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.output import note
+from longhall.cli.output import print_note
 from longhall.errors import LonghallError
 
 
 def serve(
-    data: Annotated[str | None, typer.Option(help="The directory of everything the node keeps.")] = None,
+    data: Annotated[str | None, typer.Option(help="The data directory of the node.")] = None,
     kafka: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where Kafka clients connect.")] = None,
     sqs: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where SQS clients connect.")] = None,
     http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where health and metrics are.")] = None,
@@ -22,13 +22,13 @@ def serve(
         str | None, typer.Option(metavar="FILE", envvar="LONGHALL_SETTINGS", help="A settings file in TOML.")
     ] = None,
     advertised_kafka: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The address that Kafka clients are told to use.")
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that is advertised to Kafka clients.")
     ] = None,
     credentials: Annotated[
         str | None, typer.Option(metavar="FILE", help="Access keys and secrets that SQS requests must be signed with.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes that serve clients; 1 unless told otherwise.")
+        int | None, typer.Option(metavar="N", help="Processes that serve clients; 1 by default.")
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let others reach the node without authentication and encryption.")
@@ -48,9 +48,9 @@ def serve(
         str | None, typer.Option(metavar="HOST:PORT", help="Where the other nodes of the cluster connect.")
     ] = None,
     node_id: Annotated[
-        int | None, typer.Option(metavar="N", help="The number of the node in its cluster; it is kept.")
+        int | None, typer.Option(metavar="N", help="The number of the node in its cluster; it is stored.")
     ] = None,
-    rack: Annotated[str | None, typer.Option(help="Where the node stands; Kafka clients are told.")] = None,
+    rack: Annotated[str | None, typer.Option(help="The rack of the node, which Kafka clients can see.")] = None,
     durability: Annotated[str | None, typer.Option(help="always, interval or none.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
@@ -93,7 +93,7 @@ def serve(
     except LonghallError as failure:
         raise CommandError(str(failure), Exit.USAGE) from None
     for warning in loaded.warnings:
-        note(f"longhall: {warning}")
+        print_note(f"longhall: {warning}")
 
     from longhall.node.lifecycle import run
 

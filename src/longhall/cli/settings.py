@@ -1,4 +1,4 @@
-"""`longhall settings`: everything that can be set, printed from the struct itself so that it cannot be out of date."""
+"""`longhall settings`: every setting of a node, printed from the struct itself so that the list is always current."""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ import typer
 
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import OutputOption
-from longhall.cli.output import Column, Format, show_rows
+from longhall.cli.output import Column, Format, columns, show_rows
 from longhall.errors import LonghallError
 
-_COLUMNS = (
-    Column("name", "setting"),
-    Column("kind", "kind"),
-    Column("shown", "default"),
-    Column("meaning", "meaning"),
-)
+_COLUMNS = columns("name kind shown meaning", titles={"name": "setting", "shown": "default"})
 
 
 def settings(
@@ -62,7 +57,7 @@ def settings(
 
 
 def settings_file() -> str:
-    """A settings file in which every default is written out as a comment."""
+    """A settings file with every default as a comment."""
     from longhall.node.settings import DURATION, SIZE
     from longhall.node.sources import every_setting
 

@@ -1,17 +1,18 @@
-"""`longhall topic ...`: topics made, looked at, changed, emptied, removed."""
+"""`longhall topic ...`: create, inspect, alter, truncate and delete topics."""
 
 from __future__ import annotations
 
 import base64
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.completing import complete_topic
+from longhall.cli.completion import complete_topic
+from longhall.cli.confirmation import confirm, delete_by_name
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, show_facts, show_json, show_rows, size_of, tell
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions, YesOption
+from longhall.cli.output import Column, Format, Row, columns, short_size, show_facts, show_json, show_outcome, show_rows
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -25,32 +26,21 @@ SetOption = Annotated[
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A configuration, like retention.ms='2 weeks'; repeatable."),
 ]
 
-_LIST = (
-    Column("topic", "topic"),
-    Column("partitions", "partitions", right=True),
-    Column("size", "size", right=True),
-)
-_PARTITIONS = (
-    Column("partition", "partition", right=True),
-    Column("leader", "leader", right=True),
-    Column("replicas", "replicas"),
-    Column("in_sync", "in sync"),
-    Column("start_offset", "start", right=True),
-    Column("end_offset", "end", right=True),
-    Column("messages", "messages", right=True),
-    Column("size", "size", right=True),
+_LIST = columns("topic partitions size", right="partitions size")
+_PARTITIONS = columns(
+    "partition leader replicas in_sync start_offset end_offset messages size",
+    right="partition leader start_offset end_offset messages size",
+    titles={"start_offset": "start", "end_offset": "end"},
 )
 
 
 @app.command("list")
+@with_option_groups
 def list_topics(
+    options: KafkaOptions,
     internal: Annotated[bool, typer.Option("--internal", help="Show internal topics as well.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """List all topics with their partitions and size."""
-    from longhall.cli.talk import talk
 
     async def ask(hall: Hall) -> list[Row]:
         topics = await hall.topics.list()
@@ -63,37 +53,35 @@ def list_topics(
                 "topic": topic.name,
                 "partitions": len(topic.partitions),
                 "size_bytes": totals.get(topic.name or "", 0),
-                "size": size_of(totals.get(topic.name or "", 0)),
+                "size": short_size(totals.get(topic.name or "", 0)),
                 "internal": topic.is_internal,
             }
             for topic in topics
             if internal or not topic.is_internal
         ]
 
-    rows = talk(address, profile, ask)
-    show_rows(rows, _LIST, output, "there are no topics; `longhall topic create NAME` makes one")
+    rows = options.call_hall(ask)
+    show_rows(rows, _LIST, options.output, "there are no topics; `longhall topic create NAME` makes one")
 
 
 @app.command()
+@with_option_groups
 def describe(
     topic: TopicArgument,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: KafkaOptions,
 ) -> None:
     """Show a topic's partitions, offsets, sizes and configuration."""
-    from longhall.cli.talk import talk
 
     async def ask(hall: Hall) -> tuple[dict[str, object], list[Row], dict[str, str | None]]:
         return await _describe(hall, topic)
 
-    facts, partitions, settings = talk(address, profile, ask)
-    if output is Format.JSON:
+    facts, partitions, settings = options.call_hall(ask)
+    if options.output is Format.JSON:
         show_json({**facts, "partitions": partitions, "settings": settings})
         return
-    show_facts({**facts, **{f"set {name}": value for name, value in settings.items()}}, output)
+    show_facts({**facts, **{f"set {name}": value for name, value in settings.items()}}, options.output)
     print()
-    show_rows(partitions, _PARTITIONS, output, "")
+    show_rows(partitions, _PARTITIONS, options.output, "")
 
 
 async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row], dict[str, str | None]]:
@@ -120,7 +108,7 @@ async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row]
                 "end_offset": end,
                 "messages": end - start,
                 "size_bytes": size,
-                "size": size_of(size),
+                "size": short_size(size),
             }
         )
     changed = [setting for setting in await hall.topics.settings(name) if not setting.is_default]
@@ -133,18 +121,18 @@ async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row]
 
 
 @app.command()
+@with_option_groups
 def create(
     topic: NewTopicArgument,
-    partitions: Annotated[int, typer.Option("--partitions", "-n", help="How many; -1 asks the node.")] = -1,
-    replication: Annotated[int, typer.Option(help="Copies of each partition; -1 asks the node.")] = -1,
+    options: KafkaOptions,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-n", help="The number of partitions; -1: the node's default.")
+    ] = -1,
+    replication: Annotated[int, typer.Option(help="Replicas of each partition; -1: the node's default.")] = -1,
     settings: SetOption = None,
-    if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it is there already.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="No error if it exists.")] = False,
 ) -> None:
     """Create a topic."""
-    from longhall.cli.talk import talk
     from longhall.errors import Code, LonghallError
 
     configs = parse_settings(settings or [])
@@ -158,28 +146,32 @@ def create(
             raise
         return True
 
-    created = talk(address, profile, ask)
-    tell({"topic": topic, "created": created}, f"created {topic}" if created else f"{topic} is there already", output)
+    created = options.call_hall(ask)
+    show_outcome(
+        {"topic": topic, "created": created},
+        f"created {topic}" if created else f"{topic} exists already",
+        options.output,
+    )
 
 
 @app.command()
+@with_option_groups
 def alter(
     topic: TopicArgument,
-    partitions: Annotated[int | None, typer.Option("--partitions", "-n", help="Grow to this many in all.")] = None,
+    options: KafkaOptions,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-n", help="The new number of partitions in all.")
+    ] = None,
     settings: SetOption = None,
     unset: Annotated[
-        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Back to its default; repeatable.")
+        list[str] | None, typer.Option("--unset", "-u", metavar="NAME", help="Reset to the default; repeatable.")
     ] = None,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Change a topic's configuration or give it more partitions."""
-    from longhall.cli.talk import talk
+    """Change a topic's configuration or add partitions."""
 
     changes: dict[str, str | None] = {**parse_settings(settings or []), **dict.fromkeys(unset or [])}
     if not changes and partitions is None:
-        raise CommandError("nothing to change: say --partitions, --set or --unset", Exit.USAGE)
+        raise CommandError("nothing to change: give --partitions, --set or --unset", Exit.USAGE)
 
     async def ask(hall: Hall) -> None:
         if changes:
@@ -187,55 +179,46 @@ def alter(
         if partitions is not None:
             await hall.topics.grow(topic, partitions)
 
-    talk(address, profile, ask)
-    tell({"topic": topic, "changed": changes, "partitions": partitions}, f"altered {topic}", output)
+    options.call_hall(ask)
+    show_outcome({"topic": topic, "changed": changes, "partitions": partitions}, f"altered {topic}", options.output)
 
 
 @app.command()
+@with_option_groups
 def truncate(
     topic: TopicArgument,
+    options: KafkaOptions,
     before: Annotated[
-        str, typer.Option(help="Give up what is before: end, an offset, or a time like '2h ago'.")
+        str, typer.Option(help="Delete what is before: end, an offset, or a time like '2h ago'.")
     ] = "end",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    yes: YesOption = False,
 ) -> None:
     """Delete the oldest messages of every partition, by default all of them."""
-    from longhall.cli.places import find_offsets
-    from longhall.cli.talk import talk
+    from longhall.cli.start_position import find_offsets
 
     confirm(f"delete messages of {topic} before {before}?", yes)
 
     async def ask(hall: Hall) -> dict[int, int]:
         return await hall.topics.delete_records(topic, await find_offsets(hall, topic, before))
 
-    begins = talk(address, profile, ask)
+    begins = options.call_hall(ask)
     rows = [{"partition": number, "start_offset": offset} for number, offset in sorted(begins.items())]
     columns = (Column("partition", "partition", right=True), Column("start_offset", "start", right=True))
-    show_rows(rows, columns, output, "")
+    show_rows(rows, columns, options.output, "")
 
 
 @app.command()
+@with_option_groups
 def delete(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: KafkaOptions,
+    yes: YesOption = False,
 ) -> None:
     """Delete topics with everything in them."""
-    from longhall.cli.talk import talk
 
     confirm(f"delete {', '.join(topics)} with everything in {'it' if len(topics) == 1 else 'them'}?", yes)
 
-    async def ask(hall: Hall) -> None:
-        for topic in topics:
-            await hall.topics.delete(topic)
-
-    talk(address, profile, ask)
-    tell({"deleted": topics}, f"deleted {', '.join(topics)}", output)
+    delete_by_name(topics, lambda hall, topic: hall.topics.delete(topic), options)
 
 
 def parse_settings(assignments: list[str]) -> dict[str, str]:
@@ -256,9 +239,3 @@ def parse_settings(assignments: list[str]) -> dict[str, str]:
             raise CommandError(f"--set {name}: {failure}", Exit.USAGE) from None
         settings[name] = value
     return settings
-
-
-def confirm(question: str, yes: bool) -> None:
-    """Ask a person; a script has said what it wants by running the command."""
-    if not yes and sys.stdin.isatty() and not typer.confirm(question):
-        raise CommandError("nothing was done", Exit.REFUSED)

@@ -1,4 +1,4 @@
-"""`longhall transaction ...`: transactions that are open or hang, and an end for them."""
+"""`longhall transaction ...`: list and describe transactions, and abort those that hang."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.completing import complete_transactional_id
-from longhall.cli.options import AddressOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, note, show_facts, show_json, show_rows
+from longhall.cli.completion import complete_transactional_id
+from longhall.cli.confirmation import confirm
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import KafkaOptions, YesOption
+from longhall.cli.output import Row, columns, show_facts, show_outcome, show_rows
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -19,26 +21,20 @@ app = typer.Typer(name="transaction", help="Transactions: list, describe, abort.
 
 IdArgument = Annotated[str, typer.Argument(metavar="TRANSACTIONAL_ID", autocompletion=complete_transactional_id)]
 
-_LIST = (
-    Column("transactional_id", "transactional id"),
-    Column("state", "state"),
-    Column("producer_id", "producer", right=True),
-)
+_LIST = columns("transactional_id state producer_id", right="producer_id", titles={"producer_id": "producer"})
 
 
 @app.command("list")
+@with_option_groups
 def list_transactions(
+    options: KafkaOptions,
     state: Annotated[
         list[str] | None, typer.Option(help="Only those in this state (Ongoing, Empty, ...); repeatable.")
     ] = None,
     longer_than: Annotated[str | None, typer.Option(help="Only those open for longer, like '10 min'.")] = None,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """List transactional ids and the state of their transactions."""
     from longhall.cli.exits import CommandError, Exit
-    from longhall.cli.talk import talk
     from longhall.node.quantities import parse_duration_ms
 
     try:
@@ -53,36 +49,31 @@ def list_transactions(
             for row in found
         ]
 
-    show_rows(talk(address, profile, ask), _LIST, output, "there are no transactions")
+    show_rows(options.call_hall(ask), _LIST, options.output, "there are no transactions")
 
 
 @app.command()
+@with_option_groups
 def describe(
     transactional_id: IdArgument,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: KafkaOptions,
 ) -> None:
     """Show the state, age and partitions of a transaction."""
-    from longhall.cli.talk import talk
 
     async def ask(hall: Hall) -> DescribeTransactionsResponseTransaction:
         return await hall.transactions.describe(transactional_id)
 
-    show_facts(_facts(talk(address, profile, ask), int(time.time() * 1000)), output)
+    show_facts(_facts(options.call_hall(ask), int(time.time() * 1000)), options.output)
 
 
 @app.command()
+@with_option_groups
 def abort(
     transactional_id: IdArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    address: AddressOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: KafkaOptions,
+    yes: YesOption = False,
 ) -> None:
-    """Abort a transaction that hangs. Its producer is fenced and must start anew."""
-    from longhall.cli.talk import talk
-    from longhall.cli.topic import confirm
+    """Abort a transaction that hangs. Its producer is fenced and must restart."""
 
     confirm(f"abort the transaction of {transactional_id} and fence its producer?", yes)
 
@@ -91,15 +82,13 @@ def abort(
         await hall.transactions.abort(transactional_id)
         return before
 
-    before = talk(address, profile, ask)
-    if output is Format.JSON:
-        show_json({"transactional_id": transactional_id, "state_before": before, "fenced": True})
-    else:
-        note(f"{transactional_id} was {before}; its producer is fenced and nothing of it is open any more")
+    before = options.call_hall(ask)
+    facts = {"transactional_id": transactional_id, "state_before": before, "fenced": True}
+    show_outcome(facts, f"{transactional_id} was {before}; its producer is fenced and nothing is open", options.output)
 
 
 def _facts(row: DescribeTransactionsResponseTransaction, now_ms: int) -> Row:
-    from longhall.cli.moments import show_moment
+    from longhall.cli.timestamps import show_timestamp
 
     started_ms = row.transaction_start_time_ms
     return {
@@ -108,7 +97,7 @@ def _facts(row: DescribeTransactionsResponseTransaction, now_ms: int) -> Row:
         "producer_id": row.producer_id,
         "producer_epoch": row.producer_epoch,
         "timeout_ms": row.transaction_timeout_ms,
-        "started": show_moment(started_ms),
+        "started": show_timestamp(started_ms),
         "age_seconds": (now_ms - started_ms) / 1000 if started_ms > 0 else None,
         "partitions": [f"{topic.topic}-{number}" for topic in row.topics for number in topic.partitions],
     }

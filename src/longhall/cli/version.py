@@ -1,4 +1,4 @@
-"""`longhall version`: what runs here."""
+"""`longhall version`: the installed version."""
 
 from __future__ import annotations
 

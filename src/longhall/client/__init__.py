@@ -1,4 +1,4 @@
-"""Our own Kafka client: small, asyncio alone, at home in real and in virtual time.
+"""The Kafka client of Longhall: small, asyncio only, for real and virtual time.
 
-`Hall.connect` is where to begin; `Producer`, `Reader` and `Member` stand on a hall.
+`Hall.connect` is the entry point; `Producer`, `Reader` and `GroupMember` use a hall.
 """

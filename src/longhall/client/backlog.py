@@ -1,7 +1,7 @@
-"""What a producer has for one partition: records that wait, and the one batch that is under way.
+"""The records of a producer for one partition: those that wait, and the one batch in flight.
 
-One batch at a time keeps the order without any more bookkeeping; what comes in meanwhile makes the next batch larger,
-so that a slow hall gets fewer and larger ones.
+One batch at a time keeps the order without further bookkeeping. Records that arrive meanwhile make the next batch
+larger, so a slow hall gets fewer and larger batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RECORD_OVERHEAD_BYTES = 32
 
 
 class Sent(NamedTuple):
-    """Where a record went. The offset is -1 if nobody was asked to say."""
+    """The place of a sent record. The offset is -1 if no acknowledgement was requested."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class Waiting(NamedTuple):
 
 
 def size_of(record: Record) -> int:
-    """About what a record takes in a batch."""
+    """The approximate size of a record in a batch."""
     size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
         size += len(name) + len(value or b"") + 4
@@ -43,7 +43,7 @@ def size_of(record: Record) -> int:
 
 @final
 class Backlog:
-    """Sequence numbers belong to the identity that they were counted under."""
+    """The backlog of one partition. Sequence numbers belong to the identity that they were counted under."""
 
     def __init__(self, place: Place) -> None:
         self.place = place

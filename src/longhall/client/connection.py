@@ -1,14 +1,14 @@
-"""One connection to one broker: requests go out as they come, answers find their way back by number.
+"""One connection to one broker: requests are pipelined, and responses are matched by correlation id.
 
-What is in flight is bounded, and so is the size of an answer. A request that stays unanswered too long takes the
-connection with it, since nobody can tell any more what was served; all others that wait on it fail in the same way.
-Time is the loop's alone, so that virtual time works.
+The number of open requests and the size of a response are bounded. A request that times out closes the connection,
+since it is unknown which requests were served; all other open requests fail in the same way. Time is the loop's, so
+that virtual time works.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final, TypeVar, final
+from typing import Final, TypedDict, TypeVar, final
 
 from longhall.client.refusals import Unreachable, check
 from longhall.doors.kafka.wire.apis import API, API_OF_REQUEST, Api, encode_request
@@ -26,9 +26,16 @@ UNSUPPORTED_VERSION: Final = 35
 _R = TypeVar("_R", bound=Message)
 
 
+class CallLimits(TypedDict, total=False):
+    """The bounds of one call: the newest version of the request that may be used, and how long the answer may take."""
+
+    version_max: int | None
+    timeout_ms: int
+
+
 @final
 class Connection(asyncio.Protocol):
-    """Made by `Connection.open`, which also learns what the broker speaks."""
+    """A connection with its negotiated API versions. Made by `Connection.open`."""
 
     def __init__(self, name: str, client_id: str) -> None:
         self.name = name
@@ -46,7 +53,7 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, network: Network, host: str, port: int, client_id: str) -> Connection:
-        """Connect and agree on versions. Raises Unreachable."""
+        """Connect and negotiate the API versions. Raises Unreachable."""
         name = f"{host}:{port}"
         try:
             connection = await network.connect(lambda: cls(name, client_id), host, port)
@@ -73,7 +80,7 @@ class Connection(asyncio.Protocol):
         frame = await self._exchange(API[API_VERSIONS], request, version, REQUEST_TIMEOUT_MS)
         _, at = decode_response_header(frame, API_VERSIONS, version)
         if frame[at : at + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
-            version = 0  # Whoever does not know the version that was asked answers in the oldest one.
+            version = 0  # A broker that does not support the requested version answers in the oldest one.
         return decode(ApiVersionsResponse, version, frame, at)[0]
 
     @property
@@ -81,7 +88,7 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._lost
 
     def version_of(self, api: Api, version_max: int | None = None) -> int:
-        """The newest version that both sides speak. Raises LonghallError (UNSUPPORTED_VERSION)."""
+        """The newest version that both sides support. Raises LonghallError (UNSUPPORTED_VERSION)."""
         first, last = self._ranges.get(api.key, (0, -1))
         version = min(last, api.version_max if version_max is None else version_max)
         if version < max(first, api.version_min):
@@ -98,7 +105,7 @@ class Connection(asyncio.Protocol):
         version_max: int | None = None,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> _R:
-        """Send and wait for the answer. Raises Unreachable when there is none."""
+        """Send a request and wait for the response. Raises Unreachable if there is none."""
         api = API_OF_REQUEST[type(request)]
         assert api.response is expected, f"{api.name} is not answered with {expected.__name__}"
         version = self.version_of(api, version_max)
@@ -107,7 +114,7 @@ class Connection(asyncio.Protocol):
         return decode(expected, version, frame, at)[0]
 
     async def tell(self, request: Message, *, version_max: int | None = None) -> None:
-        """Send what is not answered: a Produce that wants no acknowledgement."""
+        """Send a request that has no response: a Produce without acknowledgement."""
         version = self.version_of(API_OF_REQUEST[type(request)], version_max)
         await self._writable.wait()
         self._write(encode_request(self._take_id(), self._client_id, version, request))

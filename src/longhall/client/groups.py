@@ -1,13 +1,13 @@
-"""Groups from outside: who is in them, how far they have read, and setting that anew.
+"""Administration of consumer groups: their members, their committed offsets, and resetting those.
 
 Membership itself is in `member`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, final
 
 from longhall.client.records import LATEST
 from longhall.client.refusals import Refused, check
@@ -26,7 +26,7 @@ Place = tuple[str, int]  # Topic and partition.
 
 
 class Committed(NamedTuple):
-    """How far a group has read one partition: the next offset it wants."""
+    """The committed position of a group in one partition: the next offset to read."""
 
     offset: int
     leader_epoch: int = -1
@@ -34,7 +34,7 @@ class Committed(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """Who commits. The default is somebody outside the group, which is allowed while the group is empty."""
+    """The member that commits. The default is a client outside the group, which is allowed while the group is empty."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -43,13 +43,13 @@ class Membership(NamedTuple):
 
 @final
 class Groups:
-    """Reached as `hall.groups`. Everything is tried again as long as the hall's patience lasts."""
+    """Requests about groups, reached as `hall.groups`. Everything is retried until the hall's timeout."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
 
     async def list(self, states: list[str] | None = None) -> list[g.ListGroupsResponseGroup]:
-        """Of all brokers, by name."""
+        """The groups of all brokers, by name."""
         found: dict[str, g.ListGroupsResponseGroup] = {}
         for node_id in self._hall.brokers:
 
@@ -64,7 +64,7 @@ class Groups:
         return [found[name] for name in sorted(found)]
 
     async def describe(self, group_id: str) -> g.DescribeGroupsResponseGroup:
-        """Raises Refused (GROUP_ID_NOT_FOUND) if there is none, also where the protocol calls it dead."""
+        """Raises Refused (GROUP_ID_NOT_FOUND) if the group does not exist, also where the protocol calls it dead."""
 
         async def attempt() -> g.DescribeGroupsResponseGroup:
             request = g.DescribeGroupsRequest(groups=[group_id])
@@ -88,7 +88,9 @@ class Groups:
     async def offsets(
         self, group_id: str, places: Sequence[Place] | None = None, *, stable: bool = False
     ) -> dict[Place, Committed]:
-        """What the group has committed, everywhere or in some places; with `stable` none of open transactions."""
+        """The committed offsets of a group, everywhere or in some places; with `stable` without those of open
+        transactions.
+        """
 
         async def attempt() -> c.OffsetFetchResponse:
             request = _offset_fetch(group_id, places, stable)
@@ -114,24 +116,14 @@ class Groups:
     async def commit(
         self, group_id: str, offsets: dict[Place, Committed], membership: Membership | None = None
     ) -> None:
-        """Raises Refused with the first error of any partition."""
+        """Commit offsets. Raises Refused with the first error of any partition."""
         who = membership or Membership()
-        topics: dict[str, c.OffsetCommitRequestTopic] = {}
-        for (topic, partition), committed in offsets.items():
-            topics.setdefault(topic, c.OffsetCommitRequestTopic(name=topic)).partitions.append(
-                c.OffsetCommitRequestPartition(
-                    partition_index=partition,
-                    committed_offset=committed.offset,
-                    committed_leader_epoch=committed.leader_epoch,
-                    committed_metadata=committed.metadata,
-                )
-            )
         request = c.OffsetCommitRequest(
             group_id=group_id,
             generation_id_or_member_epoch=who.generation_id,
             member_id=who.member_id,
             group_instance_id=who.instance_id,
-            topics=list(topics.values()),
+            topics=topics_of(offsets, c.OffsetCommitRequestTopic, c.OffsetCommitRequestPartition),
         )
 
         async def attempt() -> None:
@@ -147,7 +139,7 @@ class Groups:
     async def reset(
         self, group_id: str, topic: str, to: int, partitions: Sequence[int] | None = None
     ) -> dict[int, int]:
-        """Of an empty group: to EARLIEST, to LATEST, or to a time in milliseconds; returns the new offsets."""
+        """Reset an empty group to EARLIEST, to LATEST, or to a time in milliseconds; returns the new offsets."""
         if partitions is None:
             partitions = [part.partition_index for part in (await self._hall.topics.describe(topic)).partitions]
         ends = await self._hall.persist(lambda: self._at(topic, partitions, LATEST))
@@ -177,7 +169,7 @@ class Groups:
         await self._hall.persist(attempt)
 
     async def lag(self, group_id: str) -> dict[Place, tuple[Committed, int]]:
-        """What is committed, with the end of each partition behind it."""
+        """The committed offset and the end of each partition."""
         committed = await self.offsets(group_id)
         ends: dict[Place, int] = {}
         for topic in {topic for topic, _ in committed}:
@@ -192,8 +184,32 @@ class Groups:
         check(error_code, message or f"group {group_id}")
 
 
+class _TopicRow(Protocol):
+    partitions: list[Any]
+
+
+_Topic = TypeVar("_Topic", bound=_TopicRow)
+
+
+def topics_of(
+    offsets: dict[Place, Committed], topic_row: Callable[..., _Topic], partition_row: Callable[..., object]
+) -> list[_Topic]:
+    """Offsets as the rows of a request that commits them, within a transaction or outside."""
+    topics: dict[str, _Topic] = {}
+    for (topic, partition), committed in offsets.items():
+        topics.setdefault(topic, topic_row(name=topic)).partitions.append(
+            partition_row(
+                partition_index=partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                committed_metadata=committed.metadata,
+            )
+        )
+    return list(topics.values())
+
+
 def assignment_of(member: g.DescribeGroupsResponseMember) -> ConsumerProtocolAssignment:
-    """What a member reads, as far as it speaks the consumers' own protocol. Raises WireError."""
+    """The assignment of a member that uses the consumer protocol. Raises WireError for any other."""
     return decode_assignment(member.member_assignment)
 
 

@@ -1,20 +1,20 @@
-"""A hall as its clients see it: which brokers there are, who leads what, and a connection to each.
+"""A hall as its clients see it: its brokers, the leaders of its partitions, and a connection to each broker.
 
-`Hall` finds the right broker for a request and tries again where trying again can help: after a lost connection, a
-moved leader, a coordinator that is still loading. It does not know what the requests mean; that is with `topics`,
-`groups`, `transactions` and `records`, which are reached through it. One loop, no threads, no clock but the loop's.
+`Hall` finds the right broker for a request and retries where that can help: after a lost connection, a leader change,
+or while a coordinator loads. It does not know what the requests mean: `topics`, `groups`, `transactions` and `records`
+do, which are reached through it. One loop, no threads, no clock but the loop's.
 
-A broker serves the requests of one connection in order, so what may wait there for long (a fetch, a join) takes a
-line of its own: connections that nobody else uses.
+A broker serves the requests of one connection in order, so a request that may block for long (a fetch, a join) uses a
+line of its own: a set of connections for one caller.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, TypeVar, final
+from typing import Final, TypeVar, Unpack, final
 
-from longhall.client.connection import REQUEST_TIMEOUT_MS, Connection
+from longhall.client.connection import CallLimits, Connection
 from longhall.client.groups import Groups
 from longhall.client.records import Records
 from longhall.client.refusals import Refused, Unreachable, check
@@ -54,7 +54,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 @final
 class Hall:
-    """Made by `Hall.connect`; close it when done."""
+    """The connections to one hall. Made by `Hall.connect`; close it when done."""
 
     def __init__(self, network: Network, address: str, client_id: str, patience_ms: int) -> None:
         self.address = address
@@ -78,7 +78,7 @@ class Hall:
     async def connect(
         cls, network: Network, address: str, *, client_id: str = "longhall", patience_ms: int = PATIENCE_MS
     ) -> Hall:
-        """Reach one broker and learn of the others. Raises Unreachable."""
+        """Connect to one broker and look up the others. Raises Unreachable."""
         hall = cls(network, address, client_id, patience_ms)
         try:
             await hall.metadata([])
@@ -108,7 +108,7 @@ class Hall:
             self._connections.pop(key).close()
 
     async def connection(self, node_id: int | None = None, line: str = "") -> Connection:
-        """To one broker, or to any."""
+        """The connection to one broker, or to any."""
         if node_id is None:
             return await self._any()
         place = self._brokers.get(node_id)
@@ -147,7 +147,7 @@ class Hall:
     # Metadata.
 
     async def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
-        """Ask any broker; None means all topics, an empty list none. What it says is remembered."""
+        """Request metadata from any broker and cache it; None means all topics, an empty list none."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         connection = await self._any()
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
@@ -164,7 +164,7 @@ class Hall:
         return answer
 
     async def topic(self, name: str, *, create: bool = False) -> MetadataResponseTopic:
-        """One topic, from memory if it is there. If there is none, Refused says so at once and is not tried again."""
+        """The metadata of one topic, from the cache if it is there. Raises Refused at once if there is none."""
         known = self._known.get(name)
         if known is not None:
             return known
@@ -177,7 +177,7 @@ class Hall:
         raise Refused(UNKNOWN_TOPIC, f"topic {name}")
 
     def forget(self, topic: str) -> None:
-        """Ask again the next time: its leader has moved, or it is another topic of that name."""
+        """Drop a topic from the cache: its leader has moved, or the topic was created again."""
         self._known.pop(topic, None)
 
     async def leader_of(self, name: str, partition: int, *, create: bool = False) -> int:
@@ -222,13 +222,12 @@ class Hall:
         request: Message,
         expected: type[_R],
         *,
-        version_max: int | None = None,
-        timeout_ms: int = REQUEST_TIMEOUT_MS,
         line: str = "",
+        **limits: Unpack[CallLimits],
     ) -> _R:
-        """One request to one broker, once."""
+        """Send one request to one broker, once."""
         connection = await self.connection(node_id, line)
-        return await connection.call(request, expected, version_max=version_max, timeout_ms=timeout_ms)
+        return await connection.call(request, expected, **limits)
 
     async def ask_coordinator(
         self,
@@ -237,14 +236,13 @@ class Hall:
         request: Message,
         expected: type[_R],
         *,
-        version_max: int | None = None,
-        timeout_ms: int = REQUEST_TIMEOUT_MS,
         line: str = "",
+        **limits: Unpack[CallLimits],
     ) -> _R:
-        """One request to a coordinator, once; where that fails, the next one asks anew who it is."""
+        """Send one request to a coordinator, once. After a failure the next request looks the coordinator up again."""
         try:
             node_id = await self.coordinator_of(kind, key)
-            return await self.ask(node_id, request, expected, version_max=version_max, timeout_ms=timeout_ms, line=line)
+            return await self.ask(node_id, request, expected, line=line, **limits)
         except LonghallError:
             self.forget_coordinator(kind, key)
             raise
@@ -253,7 +251,7 @@ class Hall:
         self._coordinators.pop((kind, key), None)
 
     async def persist(self, attempt: Callable[[], Awaitable[_T]], *, patience_ms: int | None = None) -> _T:
-        """Try until it works, cannot work, or took too long. The last failure is the one that is raised."""
+        """Retry an attempt until it succeeds, fails for good, or times out. Raises the last failure."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.patience_ms if patience_ms is None else patience_ms) / 1000
         pause = _PAUSE_FIRST_S

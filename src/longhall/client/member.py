@@ -1,17 +1,17 @@
-"""Reading as a member of a consumer group, by the classic protocol.
+"""A member of a consumer group, by the classic protocol.
 
     join ----> the leader assigns by range ----> sync ----> read, heartbeat, commit ----> leave
       ^                                                            |
       +---------- the group changes, or forgot this member --------+
 
-Joining may wait for the whole group, so it has a line of its own. Heartbeats come from a task; what they learn is acted
-on by the next poll, so that assignments change only while nobody is inside one.
+Joining may wait for the whole group, so it uses a line of its own. A task sends heartbeats; the next poll acts on their
+results, so that assignments change only between polls.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 from longhall.client.assignment import assign_by_range
 from longhall.client.groups import GROUP, Committed, Membership, Place
@@ -27,6 +27,7 @@ from longhall.doors.kafka.wire.messages.membership import (
     decode_subscription,
     encode_membership,
 )
+from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import LonghallError
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ _REBALANCE: Final = 27
 _MEMBER_ID_REQUIRED: Final = 79
 _JOIN_AGAIN: Final = (_ILLEGAL_GENERATION, _UNKNOWN_MEMBER, _REBALANCE)
 
+_R = TypeVar("_R", bound=Message)
+
 
 @final
 class GroupMember:
-    """`poll` joins when it has to. Leave when done, or the others wait for the session to end."""
+    """One member. `poll` joins if necessary. Call `leave` when done, or the others wait for the session timeout."""
 
     def __init__(
         self,
@@ -82,23 +85,23 @@ class GroupMember:
 
     @property
     def membership(self) -> Membership:
-        """Who commits, for transactions that commit offsets of this group."""
+        """The identity of this member, for transactions that commit offsets of this group."""
         return Membership(self._generation_id, self._member_id, self._instance_id)
 
     @property
     def positions(self) -> dict[Place, Committed]:
-        """What to commit for everything that was polled so far."""
+        """The offsets to commit for everything that was polled so far."""
         return {} if self._reader is None else {p: Committed(o) for p, o in self._reader.positions.items()}
 
     async def poll(self) -> list[Consumed]:
-        """Records of this member's partitions; none while the group settles or nothing comes."""
+        """Records of the assigned partitions; none during a rebalance or if nothing arrives."""
         if self._reader is None or self._heartbeats is None or self._heartbeats.done():
             await self._join()
         assert self._reader is not None
         return await self._reader.poll()
 
     async def commit(self) -> None:
-        """Everything that was polled. Raises Refused when the group has moved on; then it will be read again."""
+        """Commit everything that was polled. Raises Refused if the group has rebalanced; then it is read again."""
         if self._reader is not None and self._reader.positions:
             await self._hall.groups.commit(self.group_id, self.positions, self.membership)
 
@@ -160,14 +163,7 @@ class GroupMember:
                 protocol_type="consumer",
                 protocols=[g.JoinGroupRequestProtocol(name=_RANGE, metadata=metadata)],
             )
-            answer = await self._hall.ask_coordinator(
-                GROUP,
-                self.group_id,
-                request,
-                g.JoinGroupResponse,
-                timeout_ms=self._rebalance_timeout_ms + 5_000,
-                line=self._line,
-            )
+            answer = await self._rebalance(request, g.JoinGroupResponse)
             if answer.error_code != _MEMBER_ID_REQUIRED:
                 break
             self._member_id = answer.member_id
@@ -189,33 +185,33 @@ class GroupMember:
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
-        answer = await self._hall.ask_coordinator(
-            GROUP,
-            self.group_id,
-            request,
-            g.SyncGroupResponse,
-            timeout_ms=self._rebalance_timeout_ms + 5_000,
-            line=self._line,
-        )
+        answer = await self._rebalance(request, g.SyncGroupResponse)
         check(answer.error_code, f"group {self.group_id}")
         given = decode_assignment(answer.assignment).assigned_partitions
         return [(topic.topic, partition) for topic in given for partition in topic.partitions]
 
+    async def _rebalance(self, request: Message, expected: type[_R]) -> _R:
+        """Send a request that the coordinator answers when the whole group has joined."""
+        timeout_ms = self._rebalance_timeout_ms + 5_000
+        return await self._hall.ask_coordinator(
+            GROUP, self.group_id, request, expected, timeout_ms=timeout_ms, line=self._line
+        )
+
     async def _assign(self, joined: g.JoinGroupResponse) -> list[g.SyncGroupRequestAssignment]:
-        wishes = {member.member_id: decode_subscription(member.metadata).topics for member in joined.members}
+        subscriptions = {member.member_id: decode_subscription(member.metadata).topics for member in joined.members}
         counts: dict[str, int] = {}
-        for topic in sorted({topic for wish in wishes.values() for topic in wish}):
+        for topic in sorted({topic for topics in subscriptions.values() for topic in topics}):
             try:
                 counts[topic] = len((await self._hall.topics.describe(topic)).partitions)
             except Refused:
-                counts[topic] = 0  # Nobody can read what is not there; a later generation may.
+                counts[topic] = 0  # The topic does not exist yet; a later generation may read it.
         return [
             g.SyncGroupRequestAssignment(member_id=member, assignment=encode_membership(_as_message(places)))
-            for member, places in assign_by_range(wishes, counts).items()
+            for member, places in assign_by_range(subscriptions, counts).items()
         ]
 
     async def _begin(self, places: list[Place]) -> dict[Place, int]:
-        """Where the group is, or where this member was told to start."""
+        """The committed offset of the group, or the start position of this member."""
         if not places:
             return {}
         committed = await self._hall.groups.offsets(self.group_id, places, stable=True)
@@ -228,7 +224,7 @@ class GroupMember:
         return positions
 
     async def _beat(self) -> None:
-        """Until the group wants this member to join again; then the task ends, and the next poll sees that."""
+        """Send heartbeats until the group requires a rejoin; then the task ends, and the next poll notices."""
         request = g.HeartbeatRequest(
             group_id=self.group_id,
             generation_id=self._generation_id,

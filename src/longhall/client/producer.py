@@ -1,10 +1,10 @@
-"""Producing many records: batched, compressed, in order, each exactly once as far as a hall can tell.
+"""A producer of many records: batched, compressed, in order, each exactly once as far as the hall can tell.
 
-    send ----> backlog of its partition ----> one batch under way ----> acknowledged, or failed for good
+    send ----> backlog of its partition ----> one batch in flight ----> acknowledged, or failed for good
 
-A batch that got no answer is sent again with the same sequence numbers, so that the hall knows it. When patience ends
-without an answer nobody knows whether it is there: its records fail, and the producer goes on under a new identity,
-because the old one's sequence may have a gap. Inside a transaction such a failure leaves aborting as the only way on.
+A batch without a response is sent again with the same sequence numbers, so that the hall recognises it. If the timeout
+ends without a response, the outcome is unknown: its records fail, and the producer continues under a new identity,
+because the sequence of the old one may have a gap. Within a transaction such a failure leaves only abort.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RISING_LEVEL: Final = 2  # From this level on the epoch rises with each transact
 
 
 class Options(NamedTuple):
-    """How a producer works. Sizes are of records before compression."""
+    """The settings of a producer. Sizes are of records before compression."""
 
     acks: int = -1
     linger_ms: int = 5
@@ -50,7 +50,7 @@ class Options(NamedTuple):
 
 @final
 class Producer:
-    """Not for use from more than one loop. Close it to be sure that everything went out."""
+    """A producer for one loop. Close it to be sure that everything was sent."""
 
     def __init__(self, hall: Hall, clock: Clock, options: Options | None = None) -> None:
         self._hall = hall
@@ -82,7 +82,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[Sent]:
-        """Wait until there is room, and return what will say where the record went."""
+        """Wait until there is room, and return a future with the place of the record."""
         self._check_fenced()
         if self._options.transactional_id is not None and not self._open:
             raise LonghallError(Code.INVALID_TRANSACTION_STATE, "Begin a transaction before sending.")
@@ -235,7 +235,7 @@ class Producer:
     # Transactions.
 
     async def begin(self) -> None:
-        """Start a transaction; the first one fences whoever held the transactional id before."""
+        """Start a transaction; the first one fences an earlier holder of the transactional id."""
         assert self._options.transactional_id is not None, "a transactional producer needs a transactional id"
         self._check_fenced()
         if self._open:
@@ -259,7 +259,7 @@ class Producer:
         )
 
     async def commit(self) -> None:
-        """All of it, or an error; after an error only `abort` remains."""
+        """Commit the transaction. After an error only `abort` is possible."""
         await self.flush()
         self._check_fenced()
         if self._failure is not None:
@@ -276,7 +276,7 @@ class Producer:
         self._open = False
 
     async def abort(self) -> None:
-        """None of it."""
+        """Abort the transaction."""
         await self.flush()
         self._check_fenced()
         transactional_id, identity = self._current()
@@ -307,6 +307,6 @@ def _fail(batch: list[Waiting], failure: LonghallError) -> None:
 
 
 def _seen(sent: asyncio.Future[Sent]) -> None:
-    """Whoever does not look at the result does not want to be told of its failure by the loop either."""
+    """Retrieve the exception of a result that is not awaited, so that the loop does not log it."""
     if not sent.cancelled():
         sent.exception()

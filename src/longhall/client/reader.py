@@ -1,6 +1,7 @@
-"""Reading partitions from given offsets on, in order, for as long as somebody polls.
+"""A reader of partitions from given offsets on, in order.
 
-A reader belongs to no group and commits nothing. It keeps its positions; whoever wants to go on later notes them.
+A reader belongs to no group and commits nothing. It has its positions in memory; a caller that wants to resume later
+stores them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from longhall.client.committed import open_fetched
+from longhall.client.fetched_records import decode_fetched
 from longhall.client.groups import Place
 from longhall.client.records import (
     FETCH_BYTES_MAX,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Consumed(NamedTuple):
-    """A record and where it stood."""
+    """A record and its place."""
 
     topic: str
     partition: int
@@ -35,7 +36,7 @@ class Consumed(NamedTuple):
 
 @final
 class Reader:
-    """`positions` says where each partition is read next."""
+    """A reader of some partitions; `positions` has the next offset of each."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class Reader:
         isolation_level: int = READ_COMMITTED,
         max_wait_ms: int = 500,
     ) -> Reader:
-        """From EARLIEST, from LATEST, or from a time in milliseconds; a time after the last record means its end."""
+        """Start at EARLIEST, at LATEST, or at a time in milliseconds; a time after the last record means the end."""
         if partitions is None:
             partitions = [part.partition_index for part in (await hall.topics.describe(topic)).partitions]
         found = await hall.persist(lambda: hall.records.list_offsets(topic, dict.fromkeys(partitions, start)))
@@ -80,14 +81,14 @@ class Reader:
 
     @property
     def at_end(self) -> bool:
-        """Whether everything is read that was there when the last poll came back."""
+        """True if everything is read that existed when the last poll returned."""
         return all(self.positions[place] >= self.ends.get(place, 1 << 62) for place in self.positions)
 
     def close(self) -> None:
         self._hall.close_line(self._line)
 
     async def poll(self) -> list[Consumed]:
-        """Records as they come, or none within the waiting time. Raises Refused where reading cannot go on."""
+        """The next records, or none within the wait time. Raises Refused if reading cannot continue."""
         if not self.positions:
             await asyncio.sleep(self._max_wait_ms / 1000)
             return []
@@ -111,7 +112,7 @@ class Reader:
         return consumed
 
     async def _by_leader(self) -> dict[int, list[FetchWanted]]:
-        """All partitions, beginning at another one each time, so that none starves behind a full answer."""
+        """All partitions, starting at another one each time, so that none starves behind a full response."""
         places = list(self.positions)
         self._first = (self._first + 1) % len(places)
         by_leader: dict[int, list[FetchWanted]] = {}
@@ -130,7 +131,7 @@ class Reader:
         place = (fetched.topic, fetched.partition)
         if place not in self.positions:
             return []
-        opened = open_fetched(fetched, self.positions[place])
+        opened = decode_fetched(fetched, self.positions[place])
         committed_only = self._isolation_level == READ_COMMITTED
         self.ends[place] = fetched.last_stable_offset if committed_only else fetched.high_watermark
         self.positions[place] = opened.next_offset

@@ -1,6 +1,6 @@
-"""Records in and out of single partitions: produce, fetch, and offsets by time.
+"""Requests on single partitions: produce, fetch, and offsets by time.
 
-Batches are bytes here, as they are stored. `producer` and `reader` are what most callers want instead.
+Batches are bytes here, as they are stored. Most callers use `producer` and `reader` instead.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ READ_COMMITTED: Final = 1
 
 FETCH_BYTES_MAX: Final = 50 * 1024 * 1024
 PARTITION_BYTES_MAX: Final = 1024 * 1024
-RACK_PREFIX: Final = "longhall.filter="  # How the Kafka door is told a filter.
+RACK_PREFIX: Final = "longhall.filter="  # The field by which the Kafka door gets a filter.
 _BY_NAME_VERSION_MAX: Final = 12  # From the next one on, Produce and Fetch know topics by id alone.
 _EXPLICIT_VERSION_MAX: Final = 11  # From the next Produce on, partitions join a transaction by being written to.
 
 
 class Placed(NamedTuple):
-    """Where a batch went. The offset is -1 if nobody was asked to say."""
+    """The place of a batch. The offset is -1 if no acknowledgement was requested."""
 
     base_offset: int
     log_append_time_ms: int
@@ -38,7 +38,7 @@ class Placed(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a partition had. `records` are whole batches, the last of which may be cut off."""
+    """The content of a partition. `records` are whole batches, the last of which may be cut off."""
 
     topic: str
     partition: int
@@ -51,7 +51,7 @@ class Fetched(NamedTuple):
 
 
 class FetchWanted(NamedTuple):
-    """Where to read."""
+    """A partition to fetch, and from which offset."""
 
     topic: str
     partition: int
@@ -69,7 +69,7 @@ class Found(NamedTuple):
 
 @final
 class Records:
-    """Each method tries once; `Hall.persist` is for those who want more."""
+    """Requests on partitions, reached as `hall.records`. Each method tries once; `Hall.persist` retries."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -145,7 +145,7 @@ class Records:
         min_bytes: int = 1,
         isolation_level: int = READ_COMMITTED,
     ) -> Fetched:
-        """From one partition. Raises Refused for its error."""
+        """Fetch from one partition. Raises Refused for its error."""
         try:
             leader = await self._hall.leader_of(topic, partition)
             wanted = [FetchWanted(topic, partition, offset, max_bytes)]
@@ -167,9 +167,9 @@ class Records:
         line: str = "",
         filter: str = "",
     ) -> list[Fetched]:
-        """From many partitions that one broker leads; each answer has its own error.
+        """Fetch from many partitions that one broker leads; each result has its own error.
 
-        Longhall leaves out what does not fit the filter; other brokers take it for the name of a rack.
+        Longhall leaves out what does not match the filter; other brokers take it for the name of a rack.
         """
         topics: dict[str, data.FetchRequestTopic] = {}
         names: dict[bytes, str] = {}
@@ -209,7 +209,7 @@ class Records:
     async def list_offsets(
         self, topic: str, timestamps_ms: dict[int, int], *, isolation_level: int = READ_UNCOMMITTED
     ) -> dict[int, Found]:
-        """By partition: the first offset that is not older than a time, or EARLIEST, LATEST, MAX_TIMESTAMP."""
+        """Offsets by partition: the first that is not older than a time, or EARLIEST, LATEST, MAX_TIMESTAMP."""
         try:
             by_leader: dict[int, list[int]] = {}
             for partition in timestamps_ms:

@@ -1,7 +1,7 @@
-"""What can go wrong between a client and a hall, as exceptions that say whether to try again.
+"""Failures between a client and a hall, as exceptions that say whether a retry can help.
 
-The table gives every error code of the protocol that a client may meet its name, our own code, and whether the same
-request may succeed later. The door has a table of its own, in the other direction.
+The table gives every error code of the protocol its name, our own code, and whether the same request may succeed later.
+The door has a table in the other direction.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _TABLE: Final[dict[int, tuple[str, Code, bool]]] = {
 
 
 class Refused(LonghallError):
-    """The hall answered, and the answer is no."""
+    """The hall answered with an error."""
 
     def __init__(self, error_code: int, message: str = "", *, retriable: bool | None = None) -> None:
         name, code, by_table = _TABLE.get(error_code, (f"ERROR_{error_code}", Code.INVALID_REQUEST, False))
@@ -99,7 +99,7 @@ class Refused(LonghallError):
 
 
 class Unreachable(LonghallError):
-    """No answer: no connection, a lost one, or one that stayed silent too long. The request may have been served."""
+    """There was no response: no connection, a lost one, or a timeout. The request may have been served."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Code.NOT_READY, message)

@@ -1,4 +1,4 @@
-"""Topics from a client's side: made, looked at, changed, removed."""
+"""Administration of topics: create, describe, alter, delete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _R = TypeVar("_R", bound=Message)
 
 
 class Setting(NamedTuple):
-    """One line of a topic's or broker's configuration."""
+    """One entry of a topic's or broker's configuration."""
 
     name: str
     value: str | None
@@ -38,7 +38,7 @@ class Setting(NamedTuple):
 
 @final
 class Topics:
-    """Reached as `hall.topics`. Everything is tried again as long as the hall's patience lasts."""
+    """Requests about topics, reached as `hall.topics`. Everything is retried until the hall's timeout."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -49,7 +49,7 @@ class Topics:
         return sorted((topic for topic in answer.topics if topic.error_code == 0), key=lambda topic: topic.name or "")
 
     async def describe(self, name: str) -> MetadataResponseTopic:
-        """Fresh, not from memory. Raises Refused (UNKNOWN_TOPIC_OR_PARTITION)."""
+        """The current metadata of a topic, not from the cache. Raises Refused (UNKNOWN_TOPIC_OR_PARTITION)."""
         self._hall.forget(name)
         return await self._hall.persist(lambda: self._hall.topic(name))
 
@@ -90,7 +90,7 @@ class Topics:
         self._hall.forget(name)
 
     async def grow(self, name: str, partitions: int) -> None:
-        """To this many partitions in all."""
+        """Raise the number of partitions to this many in all."""
         request = t.CreatePartitionsRequest(
             topics=[t.CreatePartitionsRequestTopic(name=name, count=partitions, assignments=None)],
             timeout_ms=REQUEST_TIMEOUT_MS,
@@ -120,7 +120,7 @@ class Topics:
         ]
 
     async def alter(self, name: str, changes: dict[str, str | None], *, kind: int = TOPIC) -> None:
-        """Set what has a value, return what has none to its default, leave the rest."""
+        """Set the entries that have a value, and reset those that have none to their defaults."""
         rows = [
             c.IncrementalAlterConfigsRequestConfig(
                 name=key, config_operation=_DELETE if value is None else _SET, value=value
@@ -138,7 +138,7 @@ class Topics:
         await self._hall.persist(attempt)
 
     async def delete_records(self, name: str, before: dict[int, int]) -> dict[int, int]:
-        """Give up everything before these offsets (-1: all there is), by partition; returns the new beginnings."""
+        """Delete everything before these offsets (-1: everything), by partition; returns the new start offsets."""
         begins: dict[int, int] = {}
         for partition, offset in before.items():
             row = o.DeleteRecordsRequestPartition(partition_index=partition, offset=offset)
@@ -179,7 +179,7 @@ class Topics:
 
     @staticmethod
     def _check_topic(error_code: int, message: str | None, name: str) -> None:
-        """An administrator who names a topic that is not there is told so at once."""
+        """Raise Refused at once for a topic that does not exist."""
         if error_code == 3:
             raise Refused(error_code, f"topic {name}", retriable=False)
         check(error_code, message or name)

@@ -1,17 +1,18 @@
-"""Transactions: the coordinator's requests, and a look at them from outside.
+"""Requests to the transaction coordinator, and administration of transactions.
 
-`Producer` uses the first half. The second half is for those who have to find and end a transaction that hangs.
+`Producer` uses the first half. The second half finds and ends transactions that hang.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, final
 
-from longhall.client.groups import Committed, Membership, Place
+from longhall.client.groups import Committed, Membership, Place, topics_of
 from longhall.client.refusals import check
 from longhall.doors.kafka.wire.messages import transaction_admin as a
 from longhall.doors.kafka.wire.messages import transactions as t
+from longhall.doors.kafka.wire.schema import Message
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -24,9 +25,11 @@ _KEEPS_EPOCH_VERSION_MAX: Final = (
     4  # From the next EndTxn and TxnOffsetCommit on, the epoch rises with each transaction.
 )
 
+_R = TypeVar("_R", bound=Message)
+
 
 class Identity(NamedTuple):
-    """Whom a hall takes a producer for."""
+    """The producer id and epoch that a hall knows a producer by."""
 
     producer_id: int
     epoch: int
@@ -34,7 +37,7 @@ class Identity(NamedTuple):
 
 @final
 class Transactions:
-    """Reached as `hall.transactions`."""
+    """Requests about transactions, reached as `hall.transactions`."""
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
@@ -44,9 +47,9 @@ class Transactions:
     async def identify(
         self, transactional_id: str | None, timeout_ms: int = TIMEOUT_MS, current: Identity | None = None
     ) -> Identity:
-        """A new identity; with a transactional id, one that fences its earlier holders and ends what they left open.
+        """A new identity. With a transactional id it fences earlier holders and ends their open transactions.
 
-        Whoever says its current identity gets the next epoch of it, and is refused if somebody else has fenced it.
+        With its current identity a producer gets the next epoch, and is refused if another producer has fenced it.
         """
         request = t.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
         if current is not None:
@@ -56,9 +59,7 @@ class Transactions:
             if transactional_id is None:
                 answer = await self._hall.ask(None, request, t.InitProducerIdResponse)
             else:
-                answer = await self._hall.ask_coordinator(
-                    TRANSACTION, transactional_id, request, t.InitProducerIdResponse
-                )
+                answer = await self._ask(transactional_id, request, t.InitProducerIdResponse)
                 self._check(transactional_id, answer.error_code)
             check(answer.error_code)
             return Identity(answer.producer_id, answer.producer_epoch)
@@ -77,13 +78,7 @@ class Transactions:
         )
 
         async def attempt() -> None:
-            answer = await self._hall.ask_coordinator(
-                TRANSACTION,
-                transactional_id,
-                request,
-                t.AddPartitionsToTxnResponse,
-                version_max=_CLIENTS_VERSION_MAX,
-            )
+            answer = await self._ask(transactional_id, request, t.AddPartitionsToTxnResponse, _CLIENTS_VERSION_MAX)
             for topic in answer.results_by_topic_v3_and_below:
                 for part in topic.results_by_partition:
                     self._check(transactional_id, part.partition_error_code)
@@ -96,7 +91,7 @@ class Transactions:
         )
 
         async def attempt() -> None:
-            answer = await self._hall.ask_coordinator(TRANSACTION, transactional_id, request, t.AddOffsetsToTxnResponse)
+            answer = await self._ask(transactional_id, request, t.AddOffsetsToTxnResponse)
             self._check(transactional_id, answer.error_code)
 
         await self._hall.persist(attempt)
@@ -111,16 +106,6 @@ class Transactions:
         *,
         rising: bool,
     ) -> None:
-        topics: dict[str, t.TxnOffsetCommitRequestTopic] = {}
-        for (topic, partition), committed in offsets.items():
-            topics.setdefault(topic, t.TxnOffsetCommitRequestTopic(name=topic)).partitions.append(
-                t.TxnOffsetCommitRequestPartition(
-                    partition_index=partition,
-                    committed_offset=committed.offset,
-                    committed_leader_epoch=committed.leader_epoch,
-                    committed_metadata=committed.metadata,
-                )
-            )
         request = t.TxnOffsetCommitRequest(
             transactional_id=transactional_id,
             group_id=group_id,
@@ -129,7 +114,7 @@ class Transactions:
             generation_id=membership.generation_id,
             member_id=membership.member_id,
             group_instance_id=membership.instance_id,
-            topics=list(topics.values()),
+            topics=topics_of(offsets, t.TxnOffsetCommitRequestTopic, t.TxnOffsetCommitRequestPartition),
         )
 
         async def attempt() -> None:
@@ -149,7 +134,7 @@ class Transactions:
         await self._hall.persist(attempt)
 
     async def end(self, transactional_id: str, who: Identity, *, commit: bool, rising: bool) -> Identity:
-        """Commit or abort; returns whom to write as in the next transaction."""
+        """Commit or abort; returns the identity for the next transaction."""
         request = t.EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=who.producer_id,
@@ -158,12 +143,8 @@ class Transactions:
         )
 
         async def attempt() -> Identity:
-            answer = await self._hall.ask_coordinator(
-                TRANSACTION,
-                transactional_id,
-                request,
-                t.EndTxnResponse,
-                version_max=None if rising else _KEEPS_EPOCH_VERSION_MAX,
+            answer = await self._ask(
+                transactional_id, request, t.EndTxnResponse, None if rising else _KEEPS_EPOCH_VERSION_MAX
             )
             self._check(transactional_id, answer.error_code)
             if answer.producer_id < 0:
@@ -172,12 +153,20 @@ class Transactions:
 
         return await self._hall.persist(attempt)
 
+    async def _ask(
+        self, transactional_id: str, request: Message, expected: type[_R], version_max: int | None = None
+    ) -> _R:
+        """Send a request to the coordinator of a transactional id, once."""
+        return await self._hall.ask_coordinator(
+            TRANSACTION, transactional_id, request, expected, version_max=version_max
+        )
+
     # What an administrator asks.
 
     async def list(
         self, states: list[str] | None = None, *, longer_than_ms: int = -1
     ) -> list[a.ListTransactionsResponseTransaction]:
-        """Of all brokers, by transactional id."""
+        """The transactions of all brokers, by transactional id."""
         found: dict[str, a.ListTransactionsResponseTransaction] = {}
         request = a.ListTransactionsRequest(state_filters=states or [], duration_filter=longer_than_ms)
         for node_id in self._hall.brokers:
@@ -203,12 +192,12 @@ class Transactions:
         return await self._hall.persist(attempt)
 
     async def abort(self, transactional_id: str) -> None:
-        """End what hangs: whoever holds the id is fenced, and what it left open is aborted."""
-        await self.describe(transactional_id)  # An id that nobody knows must not come to be by this.
+        """End a transaction that hangs: the holder of the id is fenced, and its open transaction is aborted."""
+        await self.describe(transactional_id)  # Aborting must not create an unknown id.
         await self.identify(transactional_id)
 
     async def producers(self, topic: str, partition: int) -> Sequence[a.DescribeProducersResponseProducer]:
-        """Who has written to a partition lately, and where an open transaction began."""
+        """The recent producers of a partition, and where their open transactions began."""
         row = a.DescribeProducersRequestTopic(name=topic, partition_indexes=[partition])
         request = a.DescribeProducersRequest(topics=[row])
 

@@ -7,7 +7,8 @@ cannot be used is an error; later the old list goes on to hold, and the log says
 from __future__ import annotations
 
 import logging
-from typing import Final, final
+from collections.abc import Callable, Sized
+from typing import Final, TypeVar, final
 
 from longhall.doors.sqs.keys import Keys, read_keys
 from longhall.errors import LonghallError
@@ -18,6 +19,8 @@ CREDENTIALS: Final = "credentials"
 KEYS: Final = "keys"
 
 _log = logging.getLogger("longhall.node")
+
+_Entries = TypeVar("_Entries", bound=Sized)
 
 
 @final
@@ -36,20 +39,25 @@ class Known:
             self.keys = Keys(read_keys(read_text(KEYS, keys_file, private=False)))
 
     def reload(self) -> None:
-        """Put what the files say now in place, each as far as it can be used."""
+        """Read both files again. A file that cannot be used leaves the values before in force."""
         if self._credentials_file and self.credentials is not None:
-            try:
-                secrets = read_credentials(read_text(CREDENTIALS, self._credentials_file, private=True))
-            except LonghallError as error:
-                _log.error("the credentials could not be read again; the old ones hold", extra={"reason": str(error)})
-            else:
-                self.credentials.replace(secrets)
-                _log.info("the credentials were read again", extra={"access_keys": len(secrets)})
+            path = self._credentials_file
+            _reload(
+                "credentials",
+                "access_keys",
+                lambda: read_credentials(read_text(CREDENTIALS, path, private=True)),
+                self.credentials.replace,
+            )
         if self._keys_file and self.keys is not None:
-            try:
-                states = read_keys(read_text(KEYS, self._keys_file, private=False))
-            except LonghallError as error:
-                _log.error("the keys could not be read again; the old ones hold", extra={"reason": str(error)})
-            else:
-                self.keys.replace(states)
-                _log.info("the keys were read again", extra={"keys": len(states)})
+            keys_path = self._keys_file
+            _reload("keys", "keys", lambda: read_keys(read_text(KEYS, keys_path, private=False)), self.keys.replace)
+
+
+def _reload(what: str, count: str, read: Callable[[], _Entries], replace: Callable[[_Entries], None]) -> None:
+    try:
+        entries = read()
+    except LonghallError as error:
+        _log.error(f"the {what} could not be read again; the old ones stay in force", extra={"reason": str(error)})
+    else:
+        replace(entries)
+        _log.info(f"the {what} were read again", extra={count: len(entries)})

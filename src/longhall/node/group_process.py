@@ -16,10 +16,10 @@ import msgspec
 from longhall.coordination.ports import ReplicationGroup
 from longhall.node.addresses import Address, parse_address
 from longhall.node.settings import Settings
+from longhall.node.start_parameters import read_start_parameters
 
 PROGRAM: Final = "longhall.node.group_process"
 DIRECTORY: Final = "wings"
-ORDERS_BYTES_MAX: Final = 1024 * 1024
 LOCAL: Final = "127.0.0.1:0"  # For doors that nobody but the main process has to find.
 PARTITIONS_APART: Final = 1 << 24  # Numbers of partitions, and so ids of messages, are not those of another wing.
 
@@ -53,23 +53,12 @@ def settings_of(settings: Settings, wing: ReplicationGroup, node: int, level: in
     )
 
 
-def read_orders() -> WingOrders:
-    """The first line of standard input."""
-    line = b""
-    while not line.endswith(b"\n"):
-        piece = os.read(sys.stdin.fileno(), 65_536)
-        if not piece or len(line) > ORDERS_BYTES_MAX:
-            raise SystemExit("longhall: the process of a wing is started by `longhall serve`, not by hand")
-        line += piece
-    return msgspec.json.decode(line, type=WingOrders)
-
-
 def main() -> int:
     """Serve the wing until the main process says that it is enough, or is gone."""
     from longhall.node.lifecycle import run
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # One at the terminal is for the main process, who stops us.
-    orders = read_orders()
+    orders = read_start_parameters(WingOrders, "`longhall serve`")
     return run(orders.settings, wing=orders.wing)
 
 

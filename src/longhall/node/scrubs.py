@@ -30,6 +30,9 @@ BEGIN: Final = "scrub-begin"
 ANSWER_S: Final = 5.0
 DAMAGED_SHOWN_MAX: Final = 20
 
+IDENTITY_FIELDS: Final = ("hall_id", "shards", "secret")
+MEMBER_FIELDS: Final = ("node", "directory", "life")
+
 
 @final
 class NodeScrubs:
@@ -133,12 +136,18 @@ def papers_of(world: World, identity: Identity, place: JoinState | None) -> list
     """The files that say who the directory is. Memory knows what they have to say."""
     if place is None:
         return [
-            IdentityFile(IDENTITY, partial(_is_identity, identity), partial(write_identity, world.disk, identity)),
+            IdentityFile(
+                IDENTITY, partial(_agrees, identity, IDENTITY_FIELDS), partial(write_identity, world.disk, identity)
+            ),
         ]
     return [
-        IdentityFile(IDENTITY, partial(_is_identity, place.identity), lambda: _rewrite_identity(world, place)),
         IdentityFile(
-            CARD, partial(_is_card, place.member_file), lambda: write_member_file(world.disk, place.member_file)
+            IDENTITY, partial(_agrees, place.identity, IDENTITY_FIELDS), lambda: _rewrite_identity(world, place)
+        ),
+        IdentityFile(
+            CARD,
+            partial(_agrees, place.member_file, MEMBER_FIELDS),
+            lambda: write_member_file(world.disk, place.member_file),
         ),
     ]
 
@@ -147,17 +156,10 @@ def _rewrite_identity(world: World, place: JoinState) -> None:
     write_identity(world.disk, as_member(place.identity))
 
 
-def _is_identity(identity: Identity, data: bytes) -> bool:
+def _agrees(known: Identity | MemberFile, fields: tuple[str, ...], data: bytes) -> bool:
+    """True if a file on the disk can be decoded and has the same values in these fields as the node has in memory."""
     try:
-        found = msgspec.json.decode(data, type=Identity)
+        found = msgspec.json.decode(data, type=type(known))
     except msgspec.DecodeError:
         return False
-    return (found.hall_id, found.shards, found.secret) == (identity.hall_id, identity.shards, identity.secret)
-
-
-def _is_card(member_file: MemberFile, data: bytes) -> bool:
-    try:
-        found = msgspec.json.decode(data, type=MemberFile)
-    except msgspec.DecodeError:
-        return False
-    return (found.node, found.directory, found.life) == (member_file.node, member_file.directory, member_file.life)
+    return all(getattr(found, field) == getattr(known, field) for field in fields)

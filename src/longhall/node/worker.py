@@ -7,7 +7,6 @@ ends, and so does the worker: nobody is left behind.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -16,10 +15,10 @@ from typing import Final
 import msgspec
 
 from longhall.node.settings import Settings
+from longhall.node.start_parameters import read_start_parameters
 
 LEADER: Final = 1  # The worker that has the data directory.
 PROGRAM: Final = "longhall.node.worker"
-ORDERS_BYTES_MAX: Final = 1024 * 1024
 
 
 class Orders(msgspec.Struct, kw_only=True, frozen=True):
@@ -35,17 +34,6 @@ class Orders(msgspec.Struct, kw_only=True, frozen=True):
     @property
     def leads(self) -> bool:
         return self.number == LEADER
-
-
-def read_orders() -> Orders:
-    """The first line of standard input."""
-    line = b""
-    while not line.endswith(b"\n"):
-        piece = os.read(sys.stdin.fileno(), 65_536)
-        if not piece or len(line) > ORDERS_BYTES_MAX:
-            raise SystemExit("longhall: a worker is started by `longhall serve --workers`, not by hand")
-        line += piece
-    return msgspec.json.decode(line, type=Orders)
 
 
 def watch_parent(loop: asyncio.AbstractEventLoop, gone: Callable[[], None]) -> None:
@@ -64,7 +52,7 @@ def main() -> int:
     from longhall.node.lifecycle import run
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # One at the terminal is for the parent, who stops us in order.
-    orders = read_orders()
+    orders = read_start_parameters(Orders, "`longhall serve --workers`")
     return run(orders.settings, orders)
 
 

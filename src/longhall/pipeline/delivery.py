@@ -1,10 +1,10 @@
-"""Batches to the partitions they are for: in order, each once, many partitions in one request.
+"""Batches to their partitions: in order, each once, many partitions in one request.
 
     send ----> waits for its turn ----> a round: the first batch of every partition, one request a leader ----> placed
 
-A batch keeps its sequence numbers however often it is sent, so the hall knows it if an answer was lost. Within a
-transaction every partition joins before its first batch. After a failure nothing further is sent: what became of the
-batches is for whoever owns the transaction or the attempt to settle, by ending it. What waits is bounded in bytes.
+A batch keeps its sequence numbers however often it is sent, so the hall recognises it if a response was lost. Within a
+transaction every partition is added before its first batch. After a failure nothing further is sent: the owner of the
+transaction or attempt ends it, which decides the fate of the batches. The waiting bytes are bounded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Stamped(NamedTuple):
 
 @final
 class Delivery:
-    """For one producer, on one loop."""
+    """The batches of one producer, on one loop."""
 
     def __init__(self, hall: Hall, identity: Identity, transactional_id: str | None = None) -> None:
         self._hall = hall
@@ -54,7 +54,7 @@ class Delivery:
         self._failure: LonghallError | None = None
 
     async def send(self, place: Place, batch: bytes) -> None:
-        """Take a batch, and wait while too much is under way. Raises what an earlier one met."""
+        """Queue a batch, and wait while too many bytes are queued. Raises the failure of an earlier batch."""
         while self._waiting_bytes > WAITING_BYTES_MAX and self._failure is None:
             self._room.clear()
             await self._room.wait()
@@ -65,13 +65,13 @@ class Delivery:
             self._sender = asyncio.get_running_loop().create_task(self._drain())
 
     async def flush(self) -> None:
-        """Wait until everything is acknowledged. Raises Refused or Unreachable."""
+        """Wait until every batch is acknowledged. Raises Refused or Unreachable."""
         if self._sender is not None:
             await self._sender
         self._check()
 
     async def give_up(self) -> None:
-        """Send no more, whatever waits."""
+        """Send nothing more."""
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
@@ -92,7 +92,9 @@ class Delivery:
             self._room.set()
 
     async def _round(self) -> None:
-        """One batch of each partition that has one, as far as they fit; then those that did not fit are the first."""
+        """Send one batch of each partition that has one, up to the request limit. Those that did not fit are first in
+        the next round.
+        """
         stamped: list[_Stamped] = []
         size = 0
         for place in list(self._waiting):
@@ -134,11 +136,11 @@ class Delivery:
             self._joined.update(fresh)
 
     async def _know(self, topic: str) -> None:
-        """A topic that is not there is refused at once; a transaction would wait for it to come."""
+        """Raise for a topic that does not exist: a transaction would wait for it to appear."""
         await self._hall.persist(lambda: self._hall.topic(topic))
 
     async def _try(self, stamped: list[_Stamped]) -> tuple[list[_Stamped], Refused | Unreachable | None]:
-        """Send all of them once; returns those that were not placed, and why the first was not."""
+        """Send all of them once; returns those that failed, and the reason of the first."""
         by_leader: dict[int, list[_Stamped]] = {}
         for each in stamped:
             by_leader.setdefault(await self._hall.leader_of(*each.place), []).append(each)

@@ -1,18 +1,18 @@
-"""What became of every message of a queue: one row a message, from what was sent and what the audit tells.
+"""The fate of every message of a queue: one row a message, from the sent messages and the audit topic.
 
-    fate      when                                                                     first that fits counts
-    settled   the audit has a settle of it
+    fate      condition (the first that holds)
+    settled   the audit has a settle of the message
     died      the audit has its death
     moved     an operator moved it away
-    open      the queue has it now; without a look at the queue: it is leased, or younger than the grace, when the
+    open      the queue has it now; if the queue was not asked: it is leased, or younger than the grace, when the
               records end
-    purged    a purge of the queue went past it
-    unknown   it was sent before the first record of an audit whose beginning is gone
+    purged    a purge of the queue passed its offset
+    unknown   it was sent before the first record of an audit whose beginning is deleted
     lost      none of these
 
-A message is one place of the topic, so one that died and came back counts twice, as it stands there twice. Messages
-that the queue has freed already are known from the audit alone. Everything is a frame; nothing is collected here but
-purges and rewinds, which are few.
+A message is one offset of the topic: one that died and came back counts twice. Messages that the queue has freed
+already are known from the audit alone. The results are DataFrames; only purges and rewinds, which are few, are
+collected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GRACE_MS: Final = 15 * 60_000
 
 
 class Period(NamedTuple):
-    """From when to when messages were sent, in milliseconds; the end does not belong to it."""
+    """The time in which messages were sent, in milliseconds; the end is excluded."""
 
     from_ms: int = 0
     until_ms: int = 1 << 62
@@ -42,7 +42,7 @@ class Period(NamedTuple):
         return (f.col(column) >= self.from_ms) & (f.col(column) < self.until_ms)
 
 
-class Sweep(NamedTuple):
+class QueueCut(NamedTuple):
     """A purge or a rewind of one lane: what stands before, or from, `offset`."""
 
     partition: int
@@ -50,18 +50,18 @@ class Sweep(NamedTuple):
     time_ms: int
 
 
-class Known(NamedTuple):
-    """What has to be known about the records before a single message can be judged."""
+class AuditSummary(NamedTuple):
+    """The facts about an audit topic that the fate of every message depends on."""
 
     audit_first_ms: int  # When the audit begins; 0 if nothing of it is gone.
     end_ms: int  # When the records end.
-    purges: tuple[Sweep, ...]
-    rewinds: tuple[Sweep, ...]
+    purges: tuple[QueueCut, ...]
+    rewinds: tuple[QueueCut, ...]
     has_lanes: bool  # Whether there are lanes of priority.
 
 
-def look_over(sent: DataFrame, audit: DataFrame, audit_is_cut: bool) -> Known:
-    """Collect that. `audit_is_cut`: the first records of the audit topic are gone."""
+def summarise_audit(sent: DataFrame, audit: DataFrame, audit_is_cut: bool) -> AuditSummary:
+    """Collect the summary. `audit_is_cut` says that the first records of the audit topic are deleted."""
     from pyspark.sql import functions as f
 
     bounds = audit.agg(f.min("time_ms"), f.max("time_ms"), f.min("partition")).first()
@@ -72,19 +72,19 @@ def look_over(sent: DataFrame, audit: DataFrame, audit_is_cut: bool) -> Known:
     rows = swept.limit(SWEEPS_MAX + 1).collect()
     if len(rows) > SWEEPS_MAX:
         raise PipelineError(f"there are more than {SWEEPS_MAX} purges and rewinds in the audit; choose a later period")
-    return Known(
+    return AuditSummary(
         audit_first_ms=int(bounds[0] or 0) if audit_is_cut else 0,
         end_ms=max(int(bounds[1] or 0), int(last_sent[0] or 0)),
-        purges=tuple(Sweep(int(row[1]), int(row[2]), int(row[3])) for row in rows if row[0] == "purged"),
-        rewinds=tuple(Sweep(int(row[1]), int(row[2]), int(row[3])) for row in rows if row[0] == "rewound"),
+        purges=tuple(QueueCut(int(row[1]), int(row[2]), int(row[3])) for row in rows if row[0] == "purged"),
+        rewinds=tuple(QueueCut(int(row[1]), int(row[2]), int(row[3])) for row in rows if row[0] == "rewound"),
         has_lanes=int(bounds[2] or 0) < 0,
     )
 
 
 def fates(
-    sent: DataFrame, audit: DataFrame, known: Known, state: DataFrame | None = None, grace_ms: int = GRACE_MS
+    sent: DataFrame, audit: DataFrame, known: AuditSummary, state: DataFrame | None = None, grace_ms: int = GRACE_MS
 ) -> DataFrame:
-    """All messages that either frame knows, each with its fate. `state` is the table `messages` of the queue."""
+    """All messages of both DataFrames, each with its fate. `state` is the table `messages` of the queue."""
     from pyspark.sql import functions as f
 
     events = _events(audit)
@@ -115,7 +115,7 @@ _AS_THEY_ARE: Final = (
 
 
 def _events(audit: DataFrame) -> DataFrame:
-    """What the audit tells of each message."""
+    """The events of the audit, grouped by message."""
     from pyspark.sql import functions as f
 
     def times(kind: str) -> Column:
@@ -141,7 +141,9 @@ def _events(audit: DataFrame) -> DataFrame:
 
 
 def _with_lanes(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Join what was given out of lanes of priority with the originals in the topic; what has none stands for itself."""
+    """Join deliveries from priority lanes with the originals in the topic; a delivery without an original is a row of
+    its own.
+    """
     from pyspark.sql import functions as f
 
     of_lanes = events.where("partition < 0").withColumnsRenamed(
@@ -163,7 +165,7 @@ def _with_lanes(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _with_state(rows: DataFrame, state: DataFrame | None) -> DataFrame:
-    """Mark what the queue has now."""
+    """Mark the messages that the queue has now."""
     from pyspark.sql import functions as f
 
     if state is None:
@@ -175,7 +177,7 @@ def _with_state(rows: DataFrame, state: DataFrame | None) -> DataFrame:
     return rows.withColumn("there", there).drop("at", "in_lane")
 
 
-def _fate(known: Known, looked: bool, grace_ms: int) -> Column:
+def _fate(known: AuditSummary, looked: bool, grace_ms: int) -> Column:
     from pyspark.sql import functions as f
 
     col = f.col
@@ -194,8 +196,8 @@ def _fate(known: Known, looked: bool, grace_ms: int) -> Column:
     )
 
 
-def swept(purges: tuple[Sweep, ...]) -> Column:
-    """Whether a purge went past a message that was there by then."""
+def swept(purges: tuple[QueueCut, ...]) -> Column:
+    """True if a purge passed a message that was in the queue at that time."""
     from pyspark.sql import functions as f
 
     each = [
@@ -205,8 +207,8 @@ def swept(purges: tuple[Sweep, ...]) -> Column:
     return reduce(lambda one, other: one | other, each, f.lit(False))
 
 
-def rewound(rewinds: tuple[Sweep, ...]) -> Column:
-    """Whether a rewind stands between the first and the last delivery of a message."""
+def rewound(rewinds: tuple[QueueCut, ...]) -> Column:
+    """True if a rewind lies between the first and the last delivery of a message."""
     from pyspark.sql import functions as f
 
     each = [
@@ -219,9 +221,9 @@ def rewound(rewinds: tuple[Sweep, ...]) -> Column:
 
 
 def gaps(rows: DataFrame, period: Period) -> DataFrame:
-    """Offsets between two messages of a period that nobody tells of: `partition`, `first`, `last`.
+    """Offsets between two messages of a period that have neither a message nor an event: `partition`, `first`, `last`.
 
-    Numbers are given without holes, so what stood there was once acknowledged, or was the marker of a transaction.
+    Offsets are assigned without gaps, so each of these was an acknowledged message or the marker of a transaction.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f

@@ -1,6 +1,7 @@
-"""Filters of a query that reading can obey: bounds on offset and time, and which partitions and topics.
+"""Filters of a query that the reader can apply: bounds on offset and time, partitions and topics.
 
-What is taken is obeyed exactly, row by row, so Spark need not look again; everything else is left to Spark.
+The reader applies an accepted filter exactly, row by row, so Spark need not evaluate it again. All others are left to
+Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @final
 class FilterWanted:
-    """What is left after the filters. Bounds on times are in milliseconds, both included; offsets without the end."""
+    """The rows that the filters leave. Time bounds are in milliseconds and included; the end of offsets is excluded."""
 
     def __init__(self) -> None:
         self.first_offset = 0
@@ -28,7 +29,7 @@ class FilterWanted:
         self.topics: set[str] | None = None
 
     def take(self, filters: Iterable[Any]) -> Iterator[Any]:
-        """Obey what can be obeyed and give back the rest."""
+        """Accept the filters that the reader can apply and return the others."""
         for each in filters:
             if not self._takes(each):
                 yield each
@@ -90,7 +91,7 @@ _KINDS: Final = ("EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"
 
 
 def _bounds(kind: str, value: int) -> tuple[int, int]:
-    """The first and the last number that a comparison lets through."""
+    """The first and the last number for which a comparison is true."""
     if kind in ("EqualTo", "EqualNullSafe"):
         return value, value
     if kind == "GreaterThan":

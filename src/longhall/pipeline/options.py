@@ -1,7 +1,8 @@
-"""The options of `format("longhall")`, spelt as those of Spark's Kafka source, and what they mean.
+"""The options of `format("longhall")`, with the names of Spark's Kafka source.
 
-Whoever changes only the name of the format keeps every option; what that source refuses is refused here with the same
-reason. Options for a consumer (`kafka.*`) that have no meaning here are passed over. Nothing in here talks to a hall.
+A job that changes only the name of the format keeps every option; what the Kafka source refuses is refused here with
+the same reason. Consumer options (`kafka.*`) that have no meaning here are ignored. The module does not connect to a
+hall.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Offsets = dict[str, dict[int, int]]  # By topic and partition.
 
 
 class Subscription(NamedTuple):
-    """Which topics and queues: by name, by pattern, or single partitions of them."""
+    """The topics and queues of a read: by name, by pattern, or as single partitions."""
 
     names: tuple[str, ...] = ()
     pattern: str = ""
@@ -43,7 +44,7 @@ class Subscription(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """Where reading begins or ends: at EARLIEST or LATEST, at given offsets, or at a time."""
+    """Where a read begins or ends: at EARLIEST or LATEST, at given offsets, or at a time."""
 
     everywhere: int = EARLIEST
     offsets: Offsets | None = None
@@ -53,7 +54,7 @@ class Bound(NamedTuple):
 
 
 class SourceOptions(NamedTuple):
-    """All of them, checked."""
+    """The checked options of a read."""
 
     bootstrap: str
     subscription: Subscription
@@ -73,7 +74,7 @@ class SourceOptions(NamedTuple):
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Check what was given. Raises PipelineError that names the option."""
+    """Check the options. Raises PipelineError that names the wrong option."""
     options = Given(given)
     for name, advice in _REFUSED.items():
         if options.text(name) is not None:
@@ -98,7 +99,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
 
 
 class Given:
-    """Options as they were given, found whatever their case."""
+    """Options as they were given, looked up without regard to case."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
@@ -125,7 +126,7 @@ class Given:
 
 
 def bootstrap_of(options: Given) -> str:
-    """Where the hall is: the one option that nothing works without."""
+    """The address of the hall, which is required."""
     found = options.text(BOOTSTRAP) or options.text("bootstrap")
     if not found:
         raise PipelineError(f"the option {BOOTSTRAP} is missing; it is the hall's Kafka address, HOST:PORT")

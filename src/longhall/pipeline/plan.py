@@ -1,4 +1,4 @@
-"""What to read: from two sets of offsets to ranges for tasks, within the limits that were asked for.
+"""The plan of a read: from two sets of offsets to ranges for tasks, within the given limits.
 
 Pure: no hall, no Spark. Offsets are by topic and partition; a range is what one task reads of one partition.
 """
@@ -30,7 +30,7 @@ class Range(NamedTuple):
 
 
 def to_json(offsets: Offsets, ids: Mapping[str, str] | None = None) -> dict[str, dict[str, int | str]]:
-    """Offsets as Spark keeps them: keys sorted, so that equal offsets are equal text."""
+    """Offsets as Spark stores them, with sorted keys: equal offsets are equal text."""
     document: dict[str, dict[str, int | str]] = {}
     if ids:
         document[IDS] = {topic: ids[topic] for topic in sorted(ids)}
@@ -40,7 +40,7 @@ def to_json(offsets: Offsets, ids: Mapping[str, str] | None = None) -> dict[str,
 
 
 def from_json(document: Mapping[str, Mapping[str, int | str]] | str) -> tuple[Offsets, dict[str, str]]:
-    """Offsets and the ids of their topics, which are missing where another source has written them."""
+    """Offsets and the ids of their topics; the ids are missing if another source has written the document."""
     parsed = json.loads(document) if isinstance(document, str) else document
     ids = {str(topic): str(text) for topic, text in parsed.get(IDS, {}).items()}
     offsets = {
@@ -52,7 +52,7 @@ def from_json(document: Mapping[str, Mapping[str, int | str]] | str) -> tuple[Of
 
 
 def ranges_between(start: Offsets, end: Offsets) -> list[Range]:
-    """What lies between, of every partition that has an end; empty ranges are left out."""
+    """The range of every partition that has an end; empty ranges are left out."""
     found = []
     for topic in sorted(end):
         for partition in sorted(end[topic]):
@@ -63,7 +63,7 @@ def ranges_between(start: Offsets, end: Offsets) -> list[Range]:
 
 
 def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
-    """Ends such that about this many offsets lie before them, shared out by how much each partition has."""
+    """Ends with about this many offsets before them, shared in proportion to what each partition has."""
     ranges = ranges_between(start, end)
     total = sum(each.size for each in ranges)
     limited = {topic: dict(parts) for topic, parts in end.items()}
@@ -78,7 +78,7 @@ def limit_rows(start: Offsets, end: Offsets, rows_max: int) -> Offsets:
 
 
 def limit_bytes(start: Offsets, end: Offsets, bytes_max: int, row_bytes: Mapping[tuple[str, int], float]) -> Offsets:
-    """The same for bytes, by what a message of each partition takes on average."""
+    """Ends with about this many bytes before them, by the average size of a message in each partition."""
     ranges = ranges_between(start, end)
     total_bytes = sum(each.size * max(row_bytes.get((each.topic, each.partition), 1.0), 1.0) for each in ranges)
     if total_bytes <= bytes_max:
@@ -88,7 +88,7 @@ def limit_bytes(start: Offsets, end: Offsets, bytes_max: int, row_bytes: Mapping
 
 
 def split(ranges: list[Range], partitions_min: int | None, rows_max: int | None) -> list[Range]:
-    """At least so many ranges where there is that much to read, and none with more rows than asked."""
+    """At least `partitions_min` ranges if there is enough to read, and no range with more than `rows_max` rows."""
     pieces: list[Range] = []
     total = sum(each.size for each in ranges)
     for each in ranges:

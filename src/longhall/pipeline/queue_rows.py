@@ -1,7 +1,7 @@
-"""What the API tells of a queue, as rows of three tables: its messages, its leases, its dead letters.
+"""The messages, leases and dead letters of a queue, from the HTTP API to rows of three tables.
 
-Pure: JSON in, Arrow out. Times are timestamps in UTC, null where there is none. `value` is a body byte for byte and
-`body` the same as text, null where it is not UTF-8, so that it can be searched and parsed in SQL.
+Pure: JSON in, Arrow out. Times are timestamps in UTC, null where there is none. `value` is the body byte for byte and
+`body` the same as text, null where it is not UTF-8, so that SQL can search and parse it.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def spark_schema(table: str) -> str:
 
 
 def arrow_batch(table: str, told: Iterable[Mapping[str, Any]]) -> Any:
-    """A page of the API as a record batch."""
+    """One page of the API as a record batch."""
     schema = pa.schema([pa.field(name, _KINDS[kind]) for name, kind in TABLES[table].items()])
     return pa.RecordBatch.from_pylist([ROWS[table](each) for each in told], schema=schema)
 
 
 def message_row(seen: Mapping[str, Any]) -> Row:
-    """One of `GET /queues/*/messages`."""
+    """A row of `GET /queues/*/messages`."""
     message = seen["message"]
     return {
         "message_id": message["message_id"],
@@ -82,7 +82,7 @@ def message_row(seen: Mapping[str, Any]) -> Row:
 
 
 def lease_row(lease: Mapping[str, Any]) -> Row:
-    """One of `GET /queues/*/leases`."""
+    """A row of `GET /queues/*/leases`."""
     return {
         "message_id": lease["message_id"],
         "partition": lease["lane"],
@@ -96,7 +96,7 @@ def lease_row(lease: Mapping[str, Any]) -> Row:
 
 
 def letter_row(letter: Mapping[str, Any]) -> Row:
-    """One of `GET /queues/*/letters`."""
+    """A row of `GET /queues/*/letters`."""
     return {
         "message_id": letter["message_id"],
         "partition": letter["lane"],

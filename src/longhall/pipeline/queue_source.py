@@ -1,7 +1,7 @@
-"""`format("longhall-queue")`: the messages, leases or dead letters of a queue as they are when somebody asks.
+"""`format("longhall-queue")`: the messages, leases or dead letters of a queue at the time of the query.
 
-Options: `http` (the node's HTTP address), `queue`, `table`, and `accessKey` and `secret` where the node asks for them.
-One task reads, page after page, because a page tells where the next begins. Every query looks anew.
+Options: `http` (the node's HTTP address), `queue`, `table`, and `accessKey` and `secret` if the node requires them. One
+task reads all pages, because a page says where the next begins. Every query reads the current state.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from longhall.pipeline.desk import DEFAULT_HTTP, Desk, of_queue
+from longhall.pipeline.api_client import DEFAULT_HTTP, ApiClient, queue_path
 from longhall.pipeline.queue_rows import TABLES, arrow_batch, spark_schema
 from longhall.pipeline.refusals import PipelineError
 
@@ -22,7 +22,7 @@ _PAGE: Final = {"messages": 1000, "leases": 1000, "dead_letters": 100}
 
 
 class QueueSource(DataSource):
-    """Registered by `longhall.pipeline.queue_tables`."""
+    """The data source that `longhall.pipeline.queue_tables` registers."""
 
     @classmethod
     def name(cls) -> str:
@@ -36,7 +36,7 @@ class QueueSource(DataSource):
         queue = options.get("queue")
         if not queue:
             raise PipelineError("say which queue: the option queue is missing")
-        desk = Desk(options.get("http") or DEFAULT_HTTP, options.get("accessKey", ""), options.get("secret", ""))
+        desk = ApiClient(options.get("http") or DEFAULT_HTTP, options.get("accessKey", ""), options.get("secret", ""))
         return QueueReader(desk, queue, self._table())
 
     def _table(self) -> str:
@@ -47,22 +47,22 @@ class QueueSource(DataSource):
 
 
 class QueueReader(DataSourceReader):
-    """One look at one queue."""
+    """One read of one table of a queue."""
 
-    def __init__(self, desk: Desk, queue: str, table: str) -> None:
+    def __init__(self, desk: ApiClient, queue: str, table: str) -> None:
         self._desk = desk
         self._queue = queue
         self._table = table
 
     def partitions(self) -> Sequence[InputPartition]:
         self._desk.ask(
-            "GET", of_queue(self._queue)
-        )  # A queue that is not there is told before a task fails four times.
+            "GET", queue_path(self._queue)
+        )  # A missing queue is reported here, before a task fails four times.
         self._desk.close()
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        path = of_queue(self._queue, _PATHS[self._table])
+        path = queue_path(self._queue, _PATHS[self._table])
         field = _PATHS[self._table]
         for page in self._desk.pages(path, field, {"count": _PAGE[self._table]}):
             if page:

@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
-from longhall.pipeline.audited import audit_of, audit_topic, deliveries_of, read_live, settlements_of
-from longhall.pipeline.desk import DEFAULT_HTTP, Desk, of_queue
+from longhall.pipeline.api_client import DEFAULT_HTTP, ApiClient, queue_path
+from longhall.pipeline.audit_frames import audit_of, audit_topic, deliveries_of, read_live, settlements_of
 from longhall.pipeline.refusals import PipelineError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _ENDED: Final = {"COMPLETED", "CANCELLED", "FAILED"}
 
 @final
 class QueueTables:
-    """See the module. `records` are those of the audit topic, where they come from elsewhere: an archive."""
+    """The tables of one queue as DataFrames. `records` replaces the audit topic by records from an archive."""
 
     def __init__(
         self,
@@ -58,39 +58,39 @@ class QueueTables:
 
     @property
     def messages(self) -> DataFrame:
-        """What is in the queue, with the state of each: waiting, leased or delayed."""
+        """The messages of the queue, with the state of each: waiting, leased or delayed."""
         return self._live("messages", self.queue)
 
     @property
     def leases(self) -> DataFrame:
-        """What somebody has now, and until when."""
+        """The leased messages, with their consumers and the end of each lease."""
         return self._live("leases", self.queue)
 
     @property
     def dead_letters(self) -> DataFrame:
-        """Its dead letters, wherever they go; all letters of a queue that is one for dead letters."""
+        """The dead letters of the queue; for a dead-letter queue, all of its messages."""
         letters = self._live("dead_letters", self.letters_queue)
         return letters if self.letters_queue == self.queue else letters.where(letters["source"] == self.queue)
 
     @property
     def letters_queue(self) -> str:
-        """Where its dead letters are: the queue itself if others' letters go there."""
+        """The queue of its dead letters: the queue itself if it is a dead-letter queue."""
         if not self._letters:
             desk = self.desk()
-            described = desk.ask("GET", of_queue(self.queue))
+            described = desk.ask("GET", queue_path(self.queue))
             desk.close()
             target = described["settings"].get("dead_letters")
             own = bool(described["dead_letters_of"]) or not target
             self._letters = self.queue if own else str(target["queue"])
         return self._letters
 
-    def desk(self) -> Desk:
-        """The API of the node, for questions about this queue."""
-        return Desk(self._http["http"], self._http["accessKey"], self._http["secret"])
+    def desk(self) -> ApiClient:
+        """The API of the node."""
+        return ApiClient(self._http["http"], self._http["accessKey"], self._http["secret"])
 
     @property
     def audit(self) -> DataFrame:
-        """Everything that happened to its messages."""
+        """Every event of the audit topic."""
         if self._records is None:
             return audit_of(read_live(self._spark, self._bootstrap, audit_topic(self.queue)))
         return audit_of(self._records)
@@ -104,7 +104,9 @@ class QueueTables:
         return settlements_of(self.audit)
 
     def register(self, prefix: str | None = None, names: Sequence[str] = (*LIVE, *PAST)) -> Self:
-        """Make views of them: `orders_messages` and so on. What is no letter of a name becomes an underscore."""
+        """Create views of the tables: `orders_messages` and so on. A character that cannot be in a name becomes an
+        underscore.
+        """
         start = (re.sub(r"\W", "_", self.queue, flags=re.ASCII) + "_") if prefix is None else prefix
         for name in names:
             frame: DataFrame = getattr(self, name)
@@ -119,10 +121,10 @@ class QueueTables:
 def redrive(
     tables: QueueTables, chosen: DataFrame, *, target: str = "", rate_max: int = 0, patience_s: float = 3600.0
 ) -> Iterator[int]:
-    """Send the dead letters that a query chose back to work; tells after each move how many have gone so far.
+    """Move the dead letters that a query chose; yields after each move how many have been moved so far.
 
-    The result of the query must have a column `message_id`. An empty target sends each to where it came from. Letters
-    that are not there any more, or that somebody has, are passed over. Raises PipelineError.
+    The result of the query must have a column `message_id`. An empty target moves each letter to its source queue.
+    Letters that are gone or leased are skipped. Raises PipelineError.
     """
     if "message_id" not in chosen.columns:
         raise PipelineError(f"the query must give a column message_id; it gives {', '.join(chosen.columns)}")
@@ -130,8 +132,8 @@ def redrive(
     desk = tables.desk()
     moved = 0
     for at in range(0, len(ids), CHOSEN_MAX):
-        wish = {"target": target, "rate_max": rate_max, "ids": ids[at : at + CHOSEN_MAX]}
-        move = desk.ask("POST", of_queue(tables.letters_queue, "moves"), wish)
+        request = {"target": target, "rate_max": rate_max, "ids": ids[at : at + CHOSEN_MAX]}
+        move = desk.ask("POST", queue_path(tables.letters_queue, "moves"), request)
         move = _wait(desk, tables.letters_queue, move, patience_s)
         moved += int(move["moved"])
         yield moved
@@ -143,7 +145,7 @@ def redrive(
 
 
 def run_query(spark: SparkSession, tables: QueueTables, query: str) -> DataFrame:
-    """A query over registered tables. Raises PipelineError with the first line of what Spark has against it."""
+    """Run a query over registered tables. Raises PipelineError with the first line of Spark's message."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
@@ -155,14 +157,14 @@ def run_query(spark: SparkSession, tables: QueueTables, query: str) -> DataFrame
         raise PipelineError(f"the query about {tables.queue} is not understood: {said}") from None
 
 
-def _wait(desk: Desk, queue: str, move: dict[str, Any], patience_s: float) -> dict[str, Any]:
+def _wait(desk: ApiClient, queue: str, move: dict[str, Any], patience_s: float) -> dict[str, Any]:
     deadline = time.monotonic() + patience_s
     while move["state"] not in _ENDED:
         if time.monotonic() > deadline:
             raise PipelineError(f"the move goes on by itself; `longhall dlq moves {queue}` shows how far")
         time.sleep(LOOK_AGAIN_S)
         found = [
-            each for each in desk.ask("GET", of_queue(queue, "moves"))["moves"] if each["task_id"] == move["task_id"]
+            each for each in desk.ask("GET", queue_path(queue, "moves"))["moves"] if each["task_id"] == move["task_id"]
         ]
         if not found:
             raise PipelineError("the node does not know the move any more")

@@ -1,10 +1,11 @@
 """Reconciliation: sent against delivered against settled, for one queue and any period.
 
 The proof is a sum: every message that was sent in the period has exactly one fate (`fates`), and no offset between two
-of them is without one. What is lost, and what was given out more than once, is listed by name.
+of them is without one. Lost messages and messages that were delivered more than once are listed.
 
-Live, the order of looking keeps out false alarms: first where the topic ends, then what the queue has, then the audit.
-A message before that end which the queue has not any more left it before, so the audit knows of it.
+On a running hall the order of reading prevents false alarms: first the end of the topic, then the messages of the
+queue, then the audit. A message before that end which the queue does not have any more left it earlier, so the audit
+has its event.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from longhall.pipeline.audited import audit_of, audit_topic, lanes_of, no_audit, sent_of
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.fates import FATES, GRACE_MS, Period, fates, gaps, look_over, rewound
+from longhall.pipeline.audit_frames import audit_of, audit_topic, lanes_of, no_audit, sent_of
+from longhall.pipeline.blocking_client import BlockingClient
+from longhall.pipeline.fates import FATES, GRACE_MS, Period, fates, gaps, rewound, summarise_audit
 from longhall.pipeline.options import Subscription
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.survey import Survey
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -28,8 +29,13 @@ AUDIT_SLACK_MS: Final = (
 )  # A producer's clock may be ahead: its message may be settled "before" it was sent.
 
 
-class Evidence(NamedTuple):
-    """What a reconciliation looks at: records of two topics, and the queue's messages now if it could be asked."""
+_LOST_COLUMNS: Final = ("message_id", "partition", "offset", "sent_ms", "key", "deliveries", "last_delivered_ms")
+_DELIVERY_COLUMNS: Final = ("deliveries", "first_delivered_ms", "last_delivered_ms", "settles")
+_TWICE_COLUMNS: Final = ("message_id", "partition", "offset", *_DELIVERY_COLUMNS)
+
+
+class InputRecords(NamedTuple):
+    """The input of a reconciliation: records of two topics, and the queue's messages now if it was asked."""
 
     sent: DataFrame
     audit: DataFrame
@@ -38,7 +44,7 @@ class Evidence(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """The result for one queue. Lists have at most as many rows as were asked for; the numbers are all."""
+    """The result for one queue. The lists are bounded; the numbers count everything."""
 
     queue: str
     fates: dict[str, int]
@@ -57,11 +63,11 @@ class Balance(NamedTuple):
         return self.fates["lost"]
 
     def is_complete(self, transactions: bool = False) -> bool:
-        """Whether nothing was lost; markers of transactions account for offsets that nobody tells of."""
+        """True if nothing was lost. With `transactions`, gaps of offsets are their markers and do not count."""
         return self.lost == 0 and (transactions or self.gap_offsets == 0)
 
     def facts(self) -> dict[str, object]:
-        """For programs."""
+        """The result for JSON output."""
         return {
             "queue": self.queue,
             "sent": self.sent,
@@ -77,15 +83,15 @@ class Balance(NamedTuple):
         }
 
 
-def live_evidence(
+def read_live_input(
     spark: SparkSession, bootstrap: str, queue: str, period: Period, state: DataFrame | None, topic: str = ""
-) -> Evidence:
-    """Of a running hall. `state` is looked at here, once, between the end of the topic and the audit."""
+) -> InputRecords:
+    """Read a running hall. `state` is evaluated once, between the end of the topic and the audit."""
     topic = topic or queue
-    with Conversation(bootstrap) as conversation:
-        survey = Survey(conversation, Subscription(names=(topic,)), read_committed=True)
+    with BlockingClient(bootstrap) as client:
+        survey = SubscriptionMetadata(client, Subscription(names=(topic,)), read_committed=True)
         ends = survey.latest(survey.topics())
-        audit = Survey(conversation, Subscription(names=(audit_topic(queue),)))
+        audit = SubscriptionMetadata(client, Subscription(names=(audit_topic(queue),)))
         try:
             first = audit.earliest(audit.topics())
         except PipelineError as failure:
@@ -105,13 +111,13 @@ def live_evidence(
         told = told.option("startingTimestamp", str(period.from_ms - AUDIT_SLACK_MS))
         told = told.option("startingOffsetsByTimestampStrategy", "latest")
     cut = any(offset > 0 for parts in first.values() for offset in parts.values())
-    return Evidence(records, told.load(), state, cut)
+    return InputRecords(records, told.load(), state, cut)
 
 
 def reconcile(
-    queue: str, evidence: Evidence, period: Period, *, grace_ms: int = GRACE_MS, listed_max: int = LISTED_MAX
+    queue: str, evidence: InputRecords, period: Period, *, grace_ms: int = GRACE_MS, listed_max: int = LISTED_MAX
 ) -> Balance:
-    """Hold them against each other."""
+    """Compare the records of a queue."""
     audit = audit_of(evidence.audit).persist()
     sent = sent_of(evidence.sent, lanes_of(audit)).persist()
     try:
@@ -125,14 +131,14 @@ def balance_of(
     queue: str,
     sent: DataFrame,
     audit: DataFrame,
-    evidence: Evidence,
+    evidence: InputRecords,
     period: Period,
     *,
     grace_ms: int = GRACE_MS,
     listed_max: int = LISTED_MAX,
 ) -> Balance:
-    """The same of frames that `audited` made already."""
-    known = look_over(sent, audit, evidence.audit_is_cut)
+    """As `reconcile`, for DataFrames that `audit_frames` has made already."""
+    known = summarise_audit(sent, audit, evidence.audit_is_cut)
     rows = fates(sent, audit, known, evidence.state, grace_ms).persist()
     try:
         return _balance(queue, rows, period, rewound(known.rewinds), listed_max)
@@ -181,35 +187,17 @@ def _balance(queue: str, rows: DataFrame, period: Period, after_rewind: Any, lis
 
 
 def _first(rows: DataFrame, there: int, listed_max: int) -> list[Row]:
-    """What is to be listed; a list that would be empty costs nothing."""
+    """The rows to list; an empty list costs no query."""
     return rows.limit(listed_max).collect() if there and listed_max else []
 
 
 def _lost(row: Row) -> dict[str, Any]:
-    return {
-        "message_id": row["message_id"],
-        "partition": row["partition"],
-        "offset": row["offset"],
-        "sent_ms": row["sent_ms"],
-        "key": row["key"],
-        "deliveries": row["deliveries"],
-        "last_delivered_ms": row["last_delivered_ms"],
-    }
+    return {name: row[name] for name in _LOST_COLUMNS}
 
 
 def _twice(row: Row) -> dict[str, Any]:
-    return {
-        "message_id": row["message_id"],
-        "partition": row["partition"],
-        "offset": row["offset"],
-        "deliveries": row["deliveries"],
-        "first_delivered_ms": row["first_delivered_ms"],
-        "last_delivered_ms": row["last_delivered_ms"],
-        "settles": row["settles"],
-        "after_settle": row["late"],
-        "after_rewind": row["rewound"],
-        "fate": row["fate"],
-    }
+    found = {name: row[name] for name in _TWICE_COLUMNS}
+    return {**found, "after_settle": row["late"], "after_rewind": row["rewound"], "fate": row["fate"]}
 
 
 def _named(offsets: dict[str, dict[int, int]]) -> dict[str, dict[str, int]]:

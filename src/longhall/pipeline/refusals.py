@@ -1,8 +1,8 @@
-"""What keeps a job from going on, as one line for people.
+"""Failures of a job, as one line for people.
 
-A failure on an executor or in the planner's process comes to the driver wrapped in two exceptions of Spark with their
-stack traces, as text. `clear_line` finds the line that was meant. An end of a job that this room foresees is a
-`PipelineError`; everything else is a bug or Spark's own business.
+A failure on an executor or in the planner's process reaches the driver wrapped in two exceptions of Spark, with their
+stack traces as text. `one_line_reason` finds the line that explains it. An expected failure is a `PipelineError`;
+anything else is a bug or Spark's own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _OURS: Final = re.compile(r"(?:PipelineError|LonghallError|Refused|Unreachable):
 
 @final
 class PipelineError(Exception):
-    """A job cannot go on, or not begin. The message says in one line what is wrong, then what to do."""
+    """A job cannot start or go on. The message says in one line what is wrong, then what to do."""
 
 
-def clear_line(failure: BaseException) -> str | None:
-    """What a failure means, in one line; None if nobody foresaw it."""
+def one_line_reason(failure: BaseException) -> str | None:
+    """The reason of a failure in one line; None if it is unexpected."""
     seen: BaseException | None = failure
     while seen is not None:
         if isinstance(seen, PipelineError | LonghallError):
@@ -35,8 +35,8 @@ def clear_line(failure: BaseException) -> str | None:
     return None
 
 
-def worn_out(failure: BaseException, tries: int) -> PipelineError:
-    """For a job whose tasks failed again and again of what nobody foresaw: dead workers, or a bug of ours."""
+def too_many_failures(failure: BaseException, tries: int) -> PipelineError:
+    """The failure of a job whose tasks failed repeatedly for an unexpected reason: dead workers, or a bug."""
     said = str(failure)
     thrown = _THROWN.findall(said) or said.strip().splitlines() or [type(failure).__name__]
     reason = str(thrown[-1]).partition(". ")[0].strip()[:REASON_MAX]

@@ -1,12 +1,13 @@
-"""Writing with `format("longhall")`: what Spark calls, on executors (`write`) and on the driver (`commit`, `abort`).
+"""Writing with `format("longhall")`: the classes that Spark calls, on executors (`write`) and on the driver (`commit`,
+`abort`).
 
-Spark hands pickled copies of these objects around and makes new ones as it likes: they keep options and names, never a
-connection. Exactly once, the default: an attempt of a task stages its rows (`staging`), the driver makes one commit of
-all (`sealing`). At least once: an attempt writes to the topics themselves, and there is nothing to commit.
+Spark passes pickled copies of these objects around and creates new ones: they hold options and names, never a
+connection. Exactly once, the default: an attempt of a task stages its rows (`stage`), and the driver commits all of
+them at once (`sink_commit`). At least once: an attempt writes to the topics themselves, and there is nothing to commit.
 
-`abort` must undo nothing. Either no commit began, then the hall has seen nothing but a stage that nobody will read; or
-one began and failed, then it has cleaned up as far as it could; or it succeeded and Spark did not notice, then the
-rows must stay. Whatever is left goes with the next commit, or by retention.
+`abort` need not undo anything. If no commit began, the hall has only a stage that is never read. If one began and
+failed, it has cleaned up as far as it could. If one succeeded and Spark did not notice, the rows must stay. The rest is
+removed by the next commit, or by retention.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.leftovers import is_time_to_look, run_name, sweep
-from longhall.pipeline.outgoing import Layout, layout_of
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.sealing import Batch, Step, no_step, seal
+from longhall.pipeline.sink_columns import Layout, layout_of
+from longhall.pipeline.sink_commit import Batch, Step, commit_batch, no_step
 from longhall.pipeline.sink_options import EXACTLY_ONCE, STAGE_PREFIX, SinkOptions
-from longhall.pipeline.staging import Staged, remove
-from longhall.pipeline.writing import Outlet, direct_outlet, stage_outlet, write_rows
+from longhall.pipeline.stage import Staged, remove
+from longhall.pipeline.stage_cleanup import is_cleanup_due, remove_orphans, run_name
+from longhall.pipeline.task_writer import Outlet, direct_outlet, stage_outlet, write_rows
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -39,7 +40,7 @@ ABORT_PATIENCE_MS: Final = 5_000
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What an attempt of a task tells the driver. `staged` is None if there is nothing to commit."""
+    """The report of a task's attempt to the driver. `staged` is None if there is nothing to commit."""
 
     query: str
     batch: int
@@ -67,19 +68,19 @@ class LonghallWriter(DataSourceArrowWriter):
             commit(options, Batch(options.sink or self._run, "", options.batch_id, keeps_stage=False), staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """See the module. The stage is this run's own, so it can go at once."""
+        """Remove the stage, which belongs to this run alone."""
         if self._options.delivery != EXACTLY_ONCE:
             return
         stage = f"{STAGE_PREFIX}{self._run}"
         with (
             suppress(PipelineError),
-            Conversation(self._options.bootstrap, patience_ms=ABORT_PATIENCE_MS) as conversation,
+            BlockingClient(self._options.bootstrap, patience_ms=ABORT_PATIENCE_MS) as client,
         ):
-            conversation.ask(lambda hall: remove(hall, stage))
+            client.ask(lambda hall: remove(hall, stage))
 
 
 class LonghallStreamWriter(DataSourceStreamArrowWriter):
-    """A stream: each of its batches becomes visible at once, and only once."""
+    """A stream: each of its batches becomes visible at once, and exactly once."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
@@ -105,14 +106,14 @@ class LonghallStreamWriter(DataSourceStreamArrowWriter):
             commit(self._options, Batch(self._options.sink or query, query, batchId), staged, self._step)
 
     def _step(self, name: str) -> None:
-        """Hears of every step of a commit that was done; for those who test."""
+        """Called after each step of a commit; tests override it."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """See the module."""
+        """Does nothing: the stage is used by the next attempt of the batch."""
 
 
 def staged_of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
-    """What there is to commit. Spark commits only when all tasks have answered; we do not take its word for it."""
+    """The staged batches to commit. Raises PipelineError if a task has not reported."""
     if any(each is None for each in messages):
         raise PipelineError("not all tasks have written; the batch must be run again")
     return [each.staged for each in messages if isinstance(each, Written) and each.staged is not None]
@@ -120,17 +121,17 @@ def staged_of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
 
 def commit(options: SinkOptions, batch: Batch, staged: Sequence[Staged], step: Step = no_step) -> bool:
     async def sealing(hall: Hall) -> bool:
-        committed = await seal(hall, batch, staged, _now_ms(), step)
-        if is_time_to_look(batch.number):
-            await sweep(hall, _now_ms())
+        committed = await commit_batch(hall, batch, staged, _now_ms(), step)
+        if is_cleanup_due(batch.number):
+            await remove_orphans(hall, _now_ms())
         return committed
 
-    with Conversation(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as conversation:
-        return conversation.ask(sealing)
+    with BlockingClient(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as client:
+        return client.ask(sealing)
 
 
 def write_task(options: SinkOptions, layout: Layout, stage: str, batches: Iterator[Any]) -> tuple[int, Staged | None]:
-    """What an attempt of a task does with its rows."""
+    """Write the rows of one attempt of a task."""
     context = TaskContext.get()
     task = context.partitionId() if context is not None else 0
 
@@ -139,8 +140,8 @@ def write_task(options: SinkOptions, layout: Layout, stage: str, batches: Iterat
             return await stage_outlet(hall, stage, task)
         return await direct_outlet(hall)
 
-    with Conversation(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as conversation:
-        return write_rows(conversation, outlet, layout, options.compression, task, batches)
+    with BlockingClient(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as client:
+        return write_rows(client, outlet, layout, options.compression, task, batches)
 
 
 def _now_ms() -> int:

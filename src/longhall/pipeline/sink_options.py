@@ -1,7 +1,7 @@
-"""The options of writing with `format("longhall")`, spelt as those of Spark's Kafka sink, and what they mean.
+"""The options of writing with `format("longhall")`, with the names of Spark's Kafka sink.
 
-Options for a producer (`kafka.*`) that have no meaning here are passed over: how messages are batched, acknowledged and
-tried again is not for the user to get wrong. Nothing in here talks to a hall.
+Producer options (`kafka.*`) that have no meaning here are ignored: batching, acknowledgement and retries are not
+configurable. The module does not connect to a hall.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from longhall.records.compression import CODEC_NAMES
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
 SINK_PREFIX: Final = f"{INTERNAL_PREFIX}sink-"  # A topic with the last commit of a sink.
-STAGE_PREFIX: Final = f"{INTERNAL_PREFIX}stage-"  # A topic with what its tasks have written and nobody has committed.
+STAGE_PREFIX: Final = f"{INTERNAL_PREFIX}stage-"  # A topic with the uncommitted batches of its tasks.
 
 _REFUSED: Final = {
     "kafka.key.serializer": "keys are taken as bytes or text; cast the column",
@@ -28,7 +28,7 @@ _REFUSED: Final = {
 
 
 class SinkOptions(NamedTuple):
-    """All of them, checked."""
+    """The checked options of a write."""
 
     bootstrap: str
     topic: str = ""
@@ -40,7 +40,7 @@ class SinkOptions(NamedTuple):
 
 
 def read_sink_options(given: Mapping[str, str], *, streaming: bool, overwrite: bool) -> SinkOptions:
-    """Check what was given. Raises PipelineError that names the option."""
+    """Check the options. Raises PipelineError that names the wrong option."""
     options = Given(given)
     for name, advice in _REFUSED.items():
         if options.text(name) is not None:

@@ -1,6 +1,6 @@
-"""`format("longhall")`: what Spark calls, translated into surveys, plans and readings. Batches; `stream` has streams.
+"""`format("longhall")`: the classes that Spark calls to plan and read batches. Streams are in `stream`.
 
-Spark makes these objects in several processes and hands pickled copies around: they keep options and plans, never a
+Spark creates these objects in several processes and passes pickled copies around: they hold options and plans, never a
 connection. The planner runs on the driver and `read` on executors.
 """
 
@@ -19,15 +19,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.arrow_table import SPARK_TYPES
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.filters import FilterWanted
 from longhall.pipeline.options import Given, Offsets, SourceOptions, read_options
+from longhall.pipeline.partition_reader import ReadTask, read
 from longhall.pipeline.plan import Range, ranges_between, split
-from longhall.pipeline.reading import Work, read
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.sink_options import read_sink_options
-from longhall.pipeline.survey import Survey, Topic
-from longhall.pipeline.table import SPARK_TYPES
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata, Topic
 from longhall.records.varint import INT64_MIN
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LonghallSource(DataSource):
-    """Registered by `longhall.pipeline.register`."""
+    """The data source that `longhall.pipeline.register` registers."""
 
     @classmethod
     def name(cls) -> str:
@@ -67,7 +67,7 @@ class LonghallSource(DataSource):
 
 
 class LonghallReader(DataSourceReader):
-    """One batch: everything between the starting and the ending offsets that the filters leave."""
+    """One batch: the messages between the starting and the ending offsets."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
@@ -76,8 +76,8 @@ class LonghallReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options, wanted = self._options, self._wanted
-        with Conversation(options.bootstrap) as conversation:
-            survey = Survey(conversation, options.subscription, options.read_committed)
+        with BlockingClient(options.bootstrap) as client:
+            survey = SubscriptionMetadata(client, options.subscription, options.read_committed)
             topics = survey.topics()
             start = survey.resolve(options.starting, topics, is_end=False)
             end = survey.resolve(options.ending, topics, is_end=True)
@@ -87,7 +87,7 @@ class LonghallReader(DataSourceReader):
             split(ranges, options.partitions_min, options.partition_rows_max), topics, options, self._columns, wanted
         )
 
-    def _filtered(self, survey: Survey, start: Offsets, end: Offsets) -> list[Range]:
+    def _filtered(self, survey: SubscriptionMetadata, start: Offsets, end: Offsets) -> list[Range]:
         wanted = self._wanted
         ranges = [
             each._replace(start=max(each.start, wanted.first_offset), end=min(each.end, wanted.end_offset))
@@ -112,11 +112,11 @@ class LonghallReader(DataSourceReader):
 
 
 class FilteringReader(LonghallReader):
-    """One batch that obeys filters while it reads, for those who asked for it.
+    """One batch that applies filters while it reads. It is opt-in.
 
-    Spark keeps one plan for all queries on one DataFrame: what was planned for a filter is taken for the next query
-    without one as well, and of two filters in one query the last wins for both. So this is for DataFrames that are
-    used once, and never the default.
+    Spark keeps one plan for all queries on one DataFrame: a plan with a filter is used for the next query without one
+    as well, and of two filters in one query the last applies to both. So it is safe only for a DataFrame that is used
+    once.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -124,7 +124,7 @@ class FilteringReader(LonghallReader):
 
 
 def read_task(partition: InputPartition) -> Iterator[Any]:
-    """What an executor does with one of the tasks below; Spark makes an empty one where there is nothing to read."""
+    """Read one task on an executor. Spark makes an empty task where there is nothing to read."""
     return iter(()) if partition.value is None else read(partition.value)
 
 
@@ -135,10 +135,10 @@ def tasks(
     columns: tuple[str, ...],
     wanted: FilterWanted,
 ) -> list[InputPartition]:
-    """Ranges as Spark hands them to executors."""
+    """Ranges as the tasks that Spark sends to executors."""
     return [
         InputPartition(
-            Work(
+            ReadTask(
                 bootstrap=options.bootstrap,
                 topic=each.topic,
                 topic_id=topics[each.topic].id,
@@ -158,7 +158,7 @@ def tasks(
 
 
 def check_begin(start: Offsets, earliest: Offsets, fail_on_data_loss: bool) -> None:
-    """Move offsets that are not there any more to the first that is, or refuse to."""
+    """Move offsets that are deleted to the first offset that exists, or raise PipelineError."""
     for topic, parts in start.items():
         for part, offset in parts.items():
             first = earliest.get(topic, {}).get(part, offset)
@@ -172,7 +172,7 @@ def check_begin(start: Offsets, earliest: Offsets, fail_on_data_loss: bool) -> N
 
 
 def columns_of(schema: StructType) -> tuple[str, ...]:
-    """The columns that were asked for. Raises PipelineError for one that there is not, or not of that type."""
+    """The columns of a schema. Raises PipelineError for an unknown column or another type."""
     for field in schema.fields:
         kind = field.dataType.simpleString()
         if SPARK_TYPES.get(field.name) != kind:

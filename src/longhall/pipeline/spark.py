@@ -1,7 +1,7 @@
-"""A Spark session that knows `format("longhall")`, on a laptop or on a cluster.
+"""A Spark session that has `format("longhall")`, on one machine or on a cluster.
 
-What Spark needs and does not say is settled here: the interpreter of its Python workers, the address that it binds,
-Java, a PySpark that fits, and Longhall itself on executors elsewhere. Whatever is missing ends in one `PipelineError`.
+The module sets what Spark needs and does not check: the interpreter of its Python workers, the address that it binds,
+Java, a compatible PySpark, and Longhall on remote executors. Whatever is missing is reported as one `PipelineError`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("longhall")` known to a session, and to the thread that asks. Twice does no harm."""
+    """Register `format("longhall")` with a session and the calling thread. Registering twice is harmless."""
     check_pyspark()
     from longhall.pipeline.source import LonghallSource
 
@@ -80,7 +80,7 @@ def register(spark: SparkSession) -> None:
 
 
 def check_pyspark() -> str:
-    """The version of PySpark. Raises PipelineError unless it is there and fits."""
+    """The version of PySpark. Raises PipelineError unless a compatible one is installed."""
     try:
         version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
@@ -100,7 +100,7 @@ def check_pyspark() -> str:
 
 
 def check_java() -> int:
-    """The major version of Java. Raises PipelineError unless it is there and new enough."""
+    """The major version of Java. Raises PipelineError unless it is installed and new enough."""
     advice = "on Debian: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
@@ -116,18 +116,20 @@ def check_java() -> int:
 
 
 def is_local(master: str) -> bool:
-    """Whether tasks run in the driver's own Java. Executors of a local-cluster are processes of their own."""
+    """True if tasks run in the driver's Java process. The executors of a local-cluster are separate processes."""
     return master == "local" or master.startswith("local[")
 
 
 def _shipped() -> dict[str, str]:
-    from longhall.pipeline.shipping import settings_for_executors
+    from longhall.pipeline.executor_package import settings_for_executors
 
     return settings_for_executors()
 
 
 def _prepare_environment(master: str) -> None:
-    """Spark's own defaults are another interpreter and the address of a name that may not resolve."""
+    """Set the interpreter and the address: Spark's defaults are another interpreter and a host name that may not
+    resolve.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if re.match(r"local\b|spark://(localhost|127\.)", master):
@@ -155,7 +157,7 @@ def _start(master: str, name: str, settings: Mapping[str, str], quiet: bool) -> 
 
 
 def _quiet_gateway(conf: Any) -> Any:
-    """The Java process, with what it prints in a file that goes when this process does."""
+    """Start Java with its output in a file that is deleted when this process ends."""
     global _quiet_log
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway

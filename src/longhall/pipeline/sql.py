@@ -1,11 +1,12 @@
 """Continuous SQL: topics in, a topic out. `select ... from orders where ...` becomes a stream that Spark keeps running.
 
 A name in the query that Spark does not know is a topic. Its view has the fields of its JSON values as columns, by a
-schema that was given or that the latest messages show, and beside them what every message has: `_key`, `_timestamp`,
-`_topic`, `_partition`, `_offset`, `_value`. A value that is no JSON has nulls in its fields. Of the result, a column
+given schema or by one inferred from the latest messages, and the columns of every message: `_key`, `_timestamp`,
+`_topic`, `_partition`, `_offset`, `_value`. A value that is not JSON has nulls in its fields. In the result a column
 `_key` is the key, and the others are the value, as one JSON object.
 
-Checkpoint and sink make it exactly once: what a checkpoint has begun is finished under the same names after any crash.
+Checkpoint and sink make it exactly once: a batch that a checkpoint has begun is finished under the same names after a
+crash.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.options import Subscription
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.spark import register
-from longhall.pipeline.survey import Survey
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -39,7 +40,7 @@ _NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
 
 
 class Watermark(NamedTuple):
-    """How late a message may be, by a column of time; of one topic, or of all that have the column."""
+    """How late a message may be, by a time column of one topic or of all topics that have the column."""
 
     topic: str
     column: str
@@ -47,7 +48,7 @@ class Watermark(NamedTuple):
 
 
 class SqlOptions(NamedTuple):
-    """What was asked for."""
+    """The query, its target and its settings."""
 
     query: str
     to: str
@@ -60,7 +61,7 @@ class SqlOptions(NamedTuple):
     once: bool = False
 
     def place(self) -> str:
-        """The checkpoint: what was said, or one of the user's own for this very query."""
+        """The directory of the checkpoint: the given one, or one below the home directory for this query."""
         if self.checkpoint:
             return self.checkpoint
         base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -88,24 +89,26 @@ def parse_schemas(given: list[str]) -> dict[str, str]:
     return schemas
 
 
-def start(spark: SparkSession, wish: SqlOptions, say: Callable[[str], None] = lambda words: None) -> StreamingQuery:
-    """Begin it. With `once` it ends by itself when everything that is there now has been through."""
-    if wish.mode not in MODES:
-        raise PipelineError(f"the mode {wish.mode!r} is none of {', '.join(MODES)}")
+def start(spark: SparkSession, options: SqlOptions, say: Callable[[str], None] = lambda words: None) -> StreamingQuery:
+    """Start the query. With `once` it ends when everything that exists now has been processed."""
+    if options.mode not in MODES:
+        raise PipelineError(f"the mode {options.mode!r} is none of {', '.join(MODES)}")
     register(spark)
     made: set[str] = set()
     try:
-        with Conversation(wish.bootstrap) as conversation:
-            Survey(conversation, Subscription(names=(wish.to,))).topics()  # A target that is not there is told at once.
-            result = _resolve(spark, wish, conversation, say, made)
-        if wish.to in made:
-            raise PipelineError(f"{wish.to} is read by the query itself; choose another topic to write to")
-        place = wish.place()
+        with BlockingClient(options.bootstrap) as client:
+            SubscriptionMetadata(
+                client, Subscription(names=(options.to,))
+            ).topics()  # A missing target is reported at once.
+            result = _resolve(spark, options, client, say, made)
+        if options.to in made:
+            raise PipelineError(f"{options.to} is read by the query itself; choose another topic to write to")
+        place = options.place()
         say(f"checkpoint in {place}")
-        writer = _outgoing(result).writeStream.format("longhall").outputMode(wish.mode)
-        writer = writer.option("kafka.bootstrap.servers", wish.bootstrap).option("topic", wish.to)
+        writer = _outgoing(result).writeStream.format("longhall").outputMode(options.mode)
+        writer = writer.option("kafka.bootstrap.servers", options.bootstrap).option("topic", options.to)
         writer = writer.option("checkpointLocation", place)
-        return (writer.trigger(availableNow=True) if wish.once else writer).start()
+        return (writer.trigger(availableNow=True) if options.once else writer).start()
     finally:
         for topic in made:  # The query has its plan; views of topics would be in the way of others.
             spark.catalog.dropTempView(topic)
@@ -116,15 +119,15 @@ def _quoted(topic: str) -> str:
 
 
 def _resolve(
-    spark: SparkSession, wish: SqlOptions, conversation: Conversation, say: Callable[[str], None], made: set[str]
+    spark: SparkSession, options: SqlOptions, client: BlockingClient, say: Callable[[str], None], made: set[str]
 ) -> DataFrame:
-    """The query over views of the topics that it names: what Spark misses is made, one after another."""
+    """Parse the query; for every name that Spark does not know, create the view of a topic and parse again."""
     from pyspark.errors import AnalysisException, ParseException
 
     _hush()
     while len(made) <= TOPICS_MAX:
         try:
-            result = spark.sql(wish.query)
+            result = spark.sql(options.query)
             _ = result.schema
             return result
         except ParseException as failure:
@@ -133,18 +136,18 @@ def _resolve(
             topic = _missing(failure)
             if topic is None or topic in made:
                 raise PipelineError(f"the query is not understood: {_first_line(failure)}") from None
-        _view(spark, wish, topic, conversation, say)
+        _view(spark, options, topic, client, say)
         made.add(topic)
     raise PipelineError(f"the query names more than {TOPICS_MAX} topics")
 
 
 def _hush() -> None:
-    """PySpark prints every query that it does not understand, and not to understand is how topics are found here."""
+    """Silence PySpark, which prints every query that it cannot resolve: unresolved names are topics here."""
     logging.getLogger("SQLQueryContextLogger").disabled = True
 
 
 def _missing(failure: Any) -> str | None:
-    """The name that Spark does not know, if that is what it says."""
+    """The name that Spark does not know, if that is the failure."""
     if failure.getCondition() != _NOT_FOUND:
         return None
     name = str((failure.getMessageParameters() or {}).get("relationName", ""))
@@ -153,26 +156,26 @@ def _missing(failure: Any) -> str | None:
 
 
 def _view(
-    spark: SparkSession, wish: SqlOptions, topic: str, conversation: Conversation, say: Callable[[str], None]
+    spark: SparkSession, options: SqlOptions, topic: str, client: BlockingClient, say: Callable[[str], None]
 ) -> None:
-    survey = Survey(conversation, Subscription(names=(topic,)))
+    survey = SubscriptionMetadata(client, Subscription(names=(topic,)))
     found = survey.topics()
-    schema = wish.schemas.get(topic)
+    schema = options.schemas.get(topic)
     if schema is None:
-        schema = infer(spark, wish.bootstrap, topic, survey.earliest(found)[topic], survey.latest(found)[topic])
+        schema = infer(spark, options.bootstrap, topic, survey.earliest(found)[topic], survey.latest(found)[topic])
         say(f"{topic}: {schema}")
-    stream = spark.readStream.format("longhall").option("kafka.bootstrap.servers", wish.bootstrap)
-    stream = stream.option("subscribe", topic).option("startingOffsets", wish.starting)
+    stream = spark.readStream.format("longhall").option("kafka.bootstrap.servers", options.bootstrap)
+    stream = stream.option("subscribe", topic).option("startingOffsets", options.starting)
     stream = stream.option("kafka.isolation.level", "read_committed")
     rows = columns_of(stream.load(), schema, topic)
-    for mark in wish.watermarks:
+    for mark in options.watermarks:
         if mark.topic in ("", topic) and (mark.topic or mark.column in rows.columns):
             rows = _marked(rows, mark, topic)
     rows.createOrReplaceTempView(_quoted(topic))
 
 
 def infer(spark: SparkSession, bootstrap: str, topic: str, first: Mapping[int, int], last: Mapping[int, int]) -> str:
-    """The schema that the latest JSON values of a topic show, as Spark writes it. Raises PipelineError."""
+    """The schema of the latest JSON values of a topic, as Spark writes it. Raises PipelineError."""
     from pyspark.sql import functions as f
 
     starts = {str(part): max(first[part], end - SAMPLE) for part, end in last.items()}
@@ -191,7 +194,7 @@ def infer(spark: SparkSession, bootstrap: str, topic: str, first: Mapping[int, i
 
 
 def columns_of(records: DataFrame, schema: str, topic: str) -> DataFrame:
-    """The fields of the values, and what every message has."""
+    """The fields of the values and the columns of every message."""
     from pyspark.errors import ParseException
     from pyspark.sql import functions as f
     from pyspark.sql.types import StructType
@@ -231,7 +234,7 @@ def _marked(rows: DataFrame, mark: Watermark, topic: str) -> DataFrame:
 
 
 def _outgoing(result: DataFrame) -> DataFrame:
-    """A result as messages: JSON, with a key if there is one."""
+    """The rows of a result as messages: JSON values, and keys if there is a column for them."""
     from pyspark.sql import functions as f
 
     fields: list[Column] = [f.col(f"`{name}`") for name in result.columns if name != KEY]

@@ -1,8 +1,8 @@
-"""Streams of `format("longhall")`: where a query stands, how far its next batch may go, and who is told.
+"""Streams of `format("longhall")`: the offsets of a query, the end of its next batch, and the lag of its group.
 
 Offsets are `{"topic":{"0":123}}`, as Spark's Kafka source has them, beside the ids of the topics: a topic that was
-deleted and made anew is another one, whatever its offsets say. With `groupId` the offsets that a query has finished
-are committed as that consumer group's, so that any tool shows its lag; they are published, never read.
+deleted and created again is another topic. With `groupId` the finished offsets of a query are committed for that
+consumer group, so that any tool shows its lag; they are published and never read.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from pyspark.sql.streaming.datasource import (
 from longhall.client.groups import Committed
 from longhall.client.hall import Hall
 from longhall.errors import LonghallError
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.filters import FilterWanted
 from longhall.pipeline.options import Offsets, SourceOptions
 from longhall.pipeline.plan import from_json, limit_bytes, limit_rows, ranges_between, split, to_json
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.source import check_begin, read_task, tasks
-from longhall.pipeline.survey import Survey, Topic
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata, Topic
 
 
 class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in a process of its own as long as the query; only `read` runs elsewhere, on a copy."""
+    """The reader of one query, in a process of its own for as long as the query; only `read` runs on executors."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._conversation: Conversation | None = None
+        self._client: BlockingClient | None = None
         self._target: Offsets | None = None  # With Trigger.AvailableNow: what there was when it began.
         self._published: Offsets = {}
         self._began = time.monotonic()  # When the batch before was let through.
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_conversation": None}
+        return {**self.__dict__, "_client": None}
 
     # What Spark calls.
 
@@ -103,19 +103,19 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._publish(from_json(end)[0])
 
     def stop(self) -> None:
-        if self._conversation is not None:
-            self._conversation.close()
-            self._conversation = None
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     # What they are made of.
 
-    def _survey(self) -> Survey:
-        if self._conversation is None:
-            self._conversation = Conversation(self._options.bootstrap)
-        return Survey(self._conversation, self._options.subscription, self._options.read_committed)
+    def _survey(self) -> SubscriptionMetadata:
+        if self._client is None:
+            self._client = BlockingClient(self._options.bootstrap)
+        return SubscriptionMetadata(self._client, self._options.subscription, self._options.read_committed)
 
-    def _begin(self, start: dict[str, Any], topics: dict[str, Topic], survey: Survey) -> Offsets:
-        """Where the next batch begins: as far as it was read, and at their beginning for partitions that are new."""
+    def _begin(self, start: dict[str, Any], topics: dict[str, Topic], survey: SubscriptionMetadata) -> Offsets:
+        """The start of the next batch: the offsets that were read, and the beginning of partitions that are new."""
         begin, ids = from_json(start)
         earliest = survey.earliest(topics)
         for name, topic in topics.items():
@@ -131,7 +131,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_begin(begin, earliest, self._options.fail_on_data_loss)
         return begin
 
-    def _available(self, survey: Survey, topics: dict[str, Topic]) -> Offsets:
+    def _available(self, survey: SubscriptionMetadata, topics: dict[str, Topic]) -> Offsets:
         latest = survey.latest(topics)
         if self._target is None:
             return latest
@@ -141,7 +141,9 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _forward(self, begin: Offsets, available: Offsets) -> Offsets:
-        """Never back: an end before the beginning means that messages are gone which were read already."""
+        """Keep an end from moving back: an end before the start means that messages were deleted which were read
+        already.
+        """
         end: Offsets = {}
         for topic, parts in available.items():
             end[topic] = {}
@@ -157,7 +159,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise PipelineError(f"{words}; set the option failOnDataLoss to false to go on")
 
     def _waits_for_more(self, begin: Offsets, end: Offsets) -> bool:
-        """With minOffsetsPerTrigger: whether so little is there that the next batch can wait a little longer."""
+        """With minOffsetsPerTrigger: true if there is so little that the next batch can wait."""
         rows_min = self._options.rows_min
         if rows_min is None or self._target is not None:
             return False
@@ -165,9 +167,9 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return not late and sum(each.size for each in ranges_between(begin, end)) < rows_min
 
     def _publish(self, offsets: Offsets) -> None:
-        """Tell the group. A group that somebody else uses, or a broker that is away, does not stop a query."""
+        """Commit the offsets for the group. A failure does not stop the query."""
         group_id = self._options.group_id
-        if not group_id or offsets == self._published or self._conversation is None:
+        if not group_id or offsets == self._published or self._client is None:
             return
         places = {
             (topic, part): Committed(offset) for topic, parts in offsets.items() for part, offset in parts.items()
@@ -177,7 +179,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             await hall.groups.commit(group_id, places)
 
         try:
-            self._conversation.try_to(commit)
+            self._client.try_to(commit)
             self._published = offsets
         except LonghallError:
             pass

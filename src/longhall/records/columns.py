@@ -7,9 +7,9 @@ value begin and end, as consecutive 32-bit numbers:
                 ------v-----  ---v---
                   the key    the bytes in between: no row
 
-Read as the offsets of a binary column, every second entry is a row, so that one call to native code gathers the rows
-out of the bytes (`pipeline.table`). Offsets and times are plain 64-bit columns. Fields that are not wanted are skipped.
-`records.record` defines the format of a record, and a test compares both decoders.
+Read as the offsets of a binary column, every second entry is a row, so that gathering the rows out of the bytes is one
+call to native code (`pipeline.arrow_table`). Offsets and times are plain 64-bit columns. Columns that were not asked
+for are skipped. What a batch must look like is what `records.record` says, and a test holds both to the same answers.
 
 Positions count through all bytes of one chunk; if a chunk has several pieces (decompressed bodies), the caller joins
 them. This module knows neither where batches come from nor what a table is.

@@ -1,4 +1,4 @@
-"""Signals at a job: noted, never raised in the middle of a question to Java; the work ends and the rest goes on."""
+"""Signals during a job: they are noted, never raised within a call to Java; the work ends, then the command."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import pytest
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.pipeline import interrupts
 from longhall.cli.pipeline.interrupts import Interrupts
-from longhall.cli.pipeline.running import Job, Steps
+from longhall.cli.pipeline.spark_job import Job, ProgressDisplay
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
 @pytest.fixture
 def mine() -> Iterator[dict[int, Any]]:
-    """Handlers that a test had before, which must be there again behind it.
+    """The handlers before a test, which must be restored after it.
 
-    Whoever is started in the background ignores SIGINT, so the usual one is set first.
+    A background process ignores SIGINT, so the usual handler is set first.
     """
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     before: dict[int, Any] = {each: signal.getsignal(each) for each in SIGNALS}
@@ -34,7 +34,7 @@ def mine() -> Iterator[dict[int, Any]]:
 
 
 class Spark:
-    """A session on which somebody waits until it is cancelled."""
+    """A session whose job blocks until it is cancelled."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
@@ -53,10 +53,10 @@ class Spark:
 
 def job_of(spark: Spark, noted: Interrupts) -> Job:
     held: Any = spark
-    return Job(held, "nowhere", Steps(), noted)
+    return Job(held, "nowhere", ProgressDisplay(), noted)
 
 
-def test_what_comes_to_its_end_returns_and_raises_as_it_is(mine: dict[int, Any]) -> None:
+def test_results_and_exceptions_of_the_work_are_passed_on(mine: dict[int, Any]) -> None:
     nothing: dict[str, int] = {}
     with Interrupts(clock=lambda: 0.0) as noted:
         assert noted.attend(lambda: 7, lambda: None) == 7
@@ -66,10 +66,10 @@ def test_what_comes_to_its_end_returns_and_raises_as_it_is(mine: dict[int, Any])
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_work_that_waits_hears_of_it_and_hands_over_what_it_has(
+def test_waiting_work_ends_with_its_result_after_a_signal(
     mine: dict[int, Any], number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody sends the signal twice at once, as `timeout` does; that is one interrupt."""
+    """`timeout` sends its signal twice at once; that is one interrupt."""
     with Interrupts(clock=lambda: 0.0) as noted:
         job = job_of(Spark(), noted)
 
@@ -85,7 +85,7 @@ def test_work_that_waits_hears_of_it_and_hands_over_what_it_has(
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_work_that_hangs_on_spark_is_cancelled_and_what_was_to_be_done_once_is_not(
+def test_work_blocked_in_spark_is_cancelled_and_the_command_fails(
     mine: dict[int, Any], number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interrupts, "GRACE_S", 0.01)
@@ -101,7 +101,7 @@ def test_work_that_hangs_on_spark_is_cancelled_and_what_was_to_be_done_once_is_n
     assert ended.value.exit_code is Exit.INTERRUPTED
 
 
-def test_who_does_not_end_is_left_behind(mine: dict[int, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_does_not_end_is_abandoned(mine: dict[int, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts, "GRACE_S", 0.01)
     for_ever = threading.Event()
 
@@ -120,7 +120,7 @@ def test_who_does_not_end_is_left_behind(mine: dict[int, Any], monkeypatch: pyte
     for_ever.set()
 
 
-def test_before_there_is_work_both_interrupt(mine: dict[int, Any]) -> None:
+def test_both_signals_interrupt_before_the_work_starts(mine: dict[int, Any]) -> None:
     for number in SIGNALS:
         with pytest.raises(KeyboardInterrupt), Interrupts():
             signal.raise_signal(number)
@@ -141,6 +141,6 @@ with Interrupts(clock=lambda: next(now)) as noted:
 """
 
 
-def test_a_second_one_ends_at_once() -> None:
+def test_a_second_signal_ends_the_process() -> None:
     ended = subprocess.run([sys.executable, "-c", TWICE], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (Exit.INTERRUPTED, "")

@@ -134,7 +134,7 @@ def test_sighup_loads_valid_credentials_and_refuses_invalid_ones(own: Node, tmp_
     assert "QueueUrls" not in later.list_queues()
     file.write_text("[nobody]\nnonsense = secret-word\n")
     os.kill(own.pid, signal.SIGHUP)
-    eventually(lambda: own.log_text().count("the old ones hold") == WORKERS, "the log says what is wrong")
+    eventually(lambda: own.log_text().count("the old ones stay in force") == WORKERS, "the log says what is wrong")
     assert "QueueUrls" not in first.list_queues()
     assert "secret-word" not in own.log_text()
     file.write_text("[later]\naws_access_key_id = later\naws_secret_access_key = changed\n")

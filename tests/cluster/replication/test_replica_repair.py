@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from longhall.client.committed import open_fetched
+from longhall.client.fetched_records import decode_fetched
 from longhall.client.records import EARLIEST
 from longhall.client.refusals import Refused
 from longhall.cluster.replication.group_replica import GroupReplica
@@ -60,7 +60,7 @@ async def read(stage: RunContext) -> list[bytes]:
     offset = (await hall.records.list_offsets(TOPIC, {0: EARLIEST}))[0].offset
     found: list[bytes] = []
     while offset < COUNT:
-        opened = open_fetched(await hall.records.fetch(TOPIC, 0, offset), offset)
+        opened = decode_fetched(await hall.records.fetch(TOPIC, 0, offset), offset)
         found += [record.key or b"" for record in opened.records]
         offset = opened.next_offset
     hall.close()

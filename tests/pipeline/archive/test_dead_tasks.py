@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from longhall.pipeline.archive.job import ROUND_TRIES_MAX, Archiver, Options
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import PIECES_MERGED_MIN, Piece, extended, piece_path
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.options import Offsets
 from longhall.pipeline.refusals import PipelineError
-from longhall.pipeline.survey import Topic
+from longhall.pipeline.subscription_metadata import Topic
 
 TOPIC = Topic("t", bytes(16), {0: ("127.0.0.1", 1)})
 DIED = "Job aborted: Lost task\norg.apache.spark.SparkException: Python worker exited (crashed). Consider this.\n\tat x"
@@ -70,7 +70,7 @@ def archiver(tmp_path: Path, said: list[str], dead: DeadSpark) -> Archiver:
     return made
 
 
-def test_a_round_is_given_up_in_one_line(archiver: Archiver, said: list[str], dead: DeadSpark) -> None:
+def test_a_failing_round_ends_in_one_line(archiver: Archiver, said: list[str], dead: DeadSpark) -> None:
     with pytest.raises(PipelineError) as failure:
         archiver._round(cast("Any", Survey()), {"t": TOPIC}, {"t": {0: 10}})
     assert str(failure.value) == (
@@ -80,7 +80,7 @@ def test_a_round_is_given_up_in_one_line(archiver: Archiver, said: list[str], de
     assert said == ["a task failed; this round is done again"] * ROUND_TRIES_MAX
 
 
-def test_a_merge_is_left_for_later(archiver: Archiver, said: list[str], tmp_path: Path) -> None:
+def test_a_failing_merge_is_postponed(archiver: Archiver, said: list[str], tmp_path: Path) -> None:
     pieces = [
         Piece(base=base, end=base + 1, path=piece_path("t", 0, "2026-01-01", base, base + 1), rows=1, content_bytes=9)
         for base in range(PIECES_MERGED_MIN)
@@ -88,6 +88,6 @@ def test_a_merge_is_left_for_later(archiver: Archiver, said: list[str], tmp_path
     archiver._publish("t", extended(archiver._manifests["t"], {0: pieces}))
     archiver._merge("t")
     assert said == ["a task failed; small files are merged later"]
-    kept = Ledger(Storage(str(tmp_path)), "t").latest()
+    kept = ManifestLog(Storage(str(tmp_path)), "t").latest()
     assert kept is not None
     assert kept.pieces(0) == pieces

@@ -14,12 +14,12 @@ from longhall.client.producer import Options as ProducerOptions
 from longhall.client.producer import Producer
 from longhall.names import ARCHIVE_GROUP
 from longhall.pipeline.archive.job import Done, Options, archive
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import first_break
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import read_piece
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.conversation import Conversation
-from longhall.pipeline.refusals import PipelineError, clear_line
+from longhall.pipeline.blocking_client import BlockingClient
+from longhall.pipeline.refusals import PipelineError, one_line_reason
 from longhall.records.batch import Record
 from longhall.records.compression import ZSTD
 from longhall.world.real.clock import RealClock
@@ -48,7 +48,7 @@ def run(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Archive:
 def rows_of(place: Path, topic: str, partition: int = 0) -> list[dict[str, Any]]:
     """What counts in an archive, in its order."""
     storage = Storage(str(place))
-    manifest = Ledger(storage, topic).latest()
+    manifest = ManifestLog(storage, topic).latest()
     assert manifest is not None
     pieces = manifest.pieces(partition)
     assert first_break(pieces) is None
@@ -61,12 +61,12 @@ def files_of(place: Path) -> set[str]:
     }
 
 
-def told(conversation: Conversation, topic: str) -> dict[int, int]:
+def told(blocking_client: BlockingClient, topic: str) -> dict[int, int]:
     async def ask(hall: Hall) -> dict[int, int]:
         found = await hall.groups.offsets(ARCHIVE_GROUP)
         return {part: each.offset for (name, part), each in found.items() if name == topic}
 
-    return conversation.ask(ask)
+    return blocking_client.ask(ask)
 
 
 def records(count: int, first: int = 0, step_ms: int = 1) -> list[Record]:
@@ -76,8 +76,8 @@ def records(count: int, first: int = 0, step_ms: int = 1) -> list[Record]:
     ]
 
 
-def test_what_comes_is_archived_run_by_run(
-    run: Archive, make_topic: MakeTopic, produce: Produce, conversation: Conversation, tmp_path: Path
+def test_new_messages_are_archived_by_each_run(
+    run: Archive, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, tmp_path: Path
 ) -> None:
     topic = make_topic(2)
     odd = Record(-1, 5, None, None, (("trace", b"\x00abc"), ("none", None)))
@@ -85,11 +85,11 @@ def test_what_comes_is_archived_run_by_run(
     produce(topic, 1, [odd, *records(3)])
     first = run(topic)
     assert (first.messages, first.swept, first.lost) == (54, 0, 0)
-    assert told(conversation, topic) == {0: 50, 1: 4}
+    assert told(blocking_client, topic) == {0: 50, 1: 4}
     assert run(topic).messages == 0, "there was nothing new"
     produce(topic, 0, records(10, first=50, step_ms=DAY_MS))
     assert run(topic).messages == 10
-    assert told(conversation, topic) == {0: 60, 1: 4}
+    assert told(blocking_client, topic) == {0: 60, 1: 4}
     place = tmp_path / "archive"
     rows = rows_of(place, topic)
     assert [row["offset"] for row in rows] == list(range(60))
@@ -99,13 +99,13 @@ def test_what_comes_is_archived_run_by_run(
         {"key": "none", "value": None},
     ]
     assert rows_of(place, topic, 1)[0]["key"] is None
-    manifest = Ledger(Storage(str(place)), topic).latest()
+    manifest = ManifestLog(Storage(str(place)), topic).latest()
     assert manifest is not None
     assert files_of(place) == manifest.paths()
 
 
 def test_only_what_is_committed_is_archived(
-    run: Archive, make_topic: MakeTopic, conversation: Conversation, tmp_path: Path
+    run: Archive, make_topic: MakeTopic, blocking_client: BlockingClient, tmp_path: Path
 ) -> None:
     topic = make_topic()
 
@@ -116,13 +116,13 @@ def test_only_what_is_committed_is_archived(
             await producer.send(topic, b"%d" % number, partition=0)
             await (producer.commit() if commit else producer.abort())
 
-    conversation.ask(transactions)
+    blocking_client.ask(transactions)
     run(topic)
     assert [row["value"] for row in rows_of(tmp_path / "archive", topic)] == [b"0", b"2"]
-    assert told(conversation, topic) == {0: 8}, "markers and what was aborted count as archived"
+    assert told(blocking_client, topic) == {0: 8}, "markers and what was aborted count as archived"
 
 
-def test_small_files_become_large_ones_and_strays_are_swept(
+def test_small_files_are_merged_and_orphans_removed(
     run: Archive, make_topic: MakeTopic, produce: Produce, tmp_path: Path
 ) -> None:
     topic = make_topic()
@@ -132,7 +132,7 @@ def test_small_files_become_large_ones_and_strays_are_swept(
         produce(topic, 0, records(5, first=number * 5))
         merged += run(topic).merged
     assert merged == 8
-    manifest = Ledger(Storage(str(place)), topic).latest()
+    manifest = ManifestLog(Storage(str(place)), topic).latest()
     assert manifest is not None
     assert [(piece.base, piece.end) for piece in manifest.pieces(0)] == [(0, 40), (40, 45)]
     assert len(manifest.retired) == 8, "for those who read by an older manifest"
@@ -144,31 +144,31 @@ def test_small_files_become_large_ones_and_strays_are_swept(
     assert [row["offset"] for row in rows_of(place, topic)] == list(range(45))
 
 
-def test_an_archive_that_vanished_releases_nothing_more(
-    run: Archive, make_topic: MakeTopic, produce: Produce, conversation: Conversation, tmp_path: Path
+def test_a_deleted_archive_releases_nothing(
+    run: Archive, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, tmp_path: Path
 ) -> None:
     topic = make_topic()
     produce(topic, 0, records(20))
     run(topic)
-    assert told(conversation, topic) == {0: 20}
+    assert told(blocking_client, topic) == {0: 20}
     (tmp_path / "archive").rename(tmp_path / "elsewhere")
 
     async def delete(hall: Hall) -> None:
         await hall.topics.delete_records(topic, {0: 5})
 
-    conversation.ask(delete)
+    blocking_client.ask(delete)
     heard: list[int] = []
     assert run(topic).messages == 15
-    heard.append(told(conversation, topic)[0])
+    heard.append(told(blocking_client, topic)[0])
     assert heard == [20], "all that there is was archived again"
     produce(topic, 0, records(5))
     other = run(topic, to=str(tmp_path / "second"))
     assert other.messages == 20
-    assert told(conversation, topic) == {0: 20}, "one archive answers for the topic"
+    assert told(blocking_client, topic) == {0: 20}, "one archive answers for the topic"
 
 
-def test_failures_are_one_line_and_heal(
-    run: Archive, make_topic: MakeTopic, produce: Produce, conversation: Conversation, tmp_path: Path
+def test_failures_are_one_line_and_a_rerun_succeeds(
+    run: Archive, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient, tmp_path: Path
 ) -> None:
     topic = make_topic()
     produce(topic, 0, records(5))
@@ -185,18 +185,18 @@ def test_failures_are_one_line_and_heal(
         await hall.topics.delete(topic)
         await hall.topics.create(topic, partitions=1, configs={"retention.ms": "-1"})
 
-    conversation.ask(recreate)
+    blocking_client.ask(recreate)
     produce(topic, 0, records(3))
     with pytest.raises(PipelineError, match="was deleted and made anew since it was archived"):
         run(topic)
-    assert told(conversation, topic) == {}
+    assert told(blocking_client, topic) == {}
 
 
 def test_a_full_disk_is_one_line_and_a_rerun_goes_on(
     run: Archive,
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
     mount: Mount,  # noqa: F811
 ) -> None:
     place = mount("-t", "tmpfs", "-o", "size=3m", "tmpfs")
@@ -207,10 +207,10 @@ def test_a_full_disk_is_one_line_and_a_rerun_goes_on(
     ballast.write_bytes(bytes(2_500_000))
     with pytest.raises(Exception, match="is full; make room and start again") as failure:
         run(topic, to=str(place / "archive"))
-    line = clear_line(failure.value)
+    line = one_line_reason(failure.value)
     assert line == f"the archive at {place}/archive is full; make room and start again, nothing is lost"
-    assert told(conversation, topic) == {}
+    assert told(blocking_client, topic) == {}
     ballast.unlink()
     assert run(topic, to=str(place / "archive")).messages == 4
-    assert told(conversation, topic) == {0: 4}
+    assert told(blocking_client, topic) == {0: 4}
     assert [row["offset"] for row in rows_of(place / "archive", topic)] == [0, 1, 2, 3]

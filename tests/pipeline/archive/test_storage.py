@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from longhall.pipeline.archive.hadoop import prepare_hadoop
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import Piece, extended
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.refusals import PipelineError
 from longhall.records.batch import Record
 from tests.left_out import leave_out
@@ -55,7 +55,7 @@ def s3() -> Iterator[str]:
 
 
 class Distant:
-    """A file system as HDFS is one: directories must be there, and nothing is moved onto what is there already."""
+    """A file system like HDFS: directories must exist, and a rename does not replace a file."""
 
     type_name = "hdfs"
 
@@ -114,7 +114,7 @@ def test_files_are_put_listed_read_and_deleted(storage: Storage) -> None:
 
 
 def test_one_writer_publishes_at_a_time(storage: Storage) -> None:
-    ledger = Ledger(storage, "t")
+    ledger = ManifestLog(storage, "t")
     first = ledger.publish(extended(ledger.claim("a1", "aa"), {0: [Piece(base=0, end=5)]}))
     second = ledger.claim("b2", "aa")
     with pytest.raises(PipelineError, match="another archiver has taken over"):
@@ -128,9 +128,9 @@ def test_an_archive_in_s3_is_written_and_replayed(
     command: Command,
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
 ) -> None:
-    """By the commands, run by run. The keys are in the URL, for tasks wherever they run, and are told to nobody."""
+    """Through the commands, run by run. The keys are in the URL, for tasks on any host, and are never shown."""
     source, target = make_topic(2), make_topic(2)
     place = s3.replace("s3://", "s3://key:secret@")
     for partition in (0, 1):
@@ -150,7 +150,7 @@ def test_an_archive_in_s3_is_written_and_replayed(
     again = command("replay", "--topics", source, "--from", place, "--to", target, "-o", "json")
     assert (again.code, json.loads(again.out)["messages"]) == (0, 81), again.err
     for partition in (0, 1):
-        assert content(conversation, target, partition) == content(conversation, source, partition)
+        assert content(blocking_client, target, partition) == content(blocking_client, source, partition)
 
 
 def test_a_store_that_pyarrow_cannot_reach_is_one_line() -> None:
@@ -161,7 +161,7 @@ def test_a_store_that_pyarrow_cannot_reach_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(("library", "variable"), [("libhdfs", "ARROW_LIBHDFS_DIR"), ("libjvm", "JAVA_HOME")])
-def test_what_hdfs_lacks_is_one_line(monkeypatch: pytest.MonkeyPatch, library: str, variable: str) -> None:
+def test_a_missing_part_of_hdfs_is_one_line(monkeypatch: pytest.MonkeyPatch, library: str, variable: str) -> None:
     import pyarrow.fs as fs
 
     class Found:
@@ -175,8 +175,8 @@ def test_what_hdfs_lacks_is_one_line(monkeypatch: pytest.MonkeyPatch, library: s
         Storage("hdfs://h/a")
 
 
-def test_hdfs_is_told_where_java_and_the_jars_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Unless somebody has said it."""
+def test_hdfs_gets_the_paths_of_java_and_the_jars(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Unless they are set."""
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.touch(mode=0o755)
@@ -195,7 +195,7 @@ def test_hdfs_is_told_where_java_and_the_jars_are(monkeypatch: pytest.MonkeyPatc
     assert any("hadoop-client-api" in jar for jar in jars)
 
 
-def test_a_place_without_access_is_one_line(tmp_path: Path) -> None:
+def test_a_storage_without_access_is_one_line(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         place = Path("/proc/archive")
     else:
@@ -205,6 +205,6 @@ def test_a_place_without_access_is_one_line(tmp_path: Path) -> None:
         Storage(str(place / "deeper")).check()
 
 
-def test_what_a_url_may_hide_is_not_told() -> None:
+def test_secrets_of_a_url_are_not_shown() -> None:
     assert Storage("s3://key:secret@hall/archive?region=us-east-1").name == "s3://hall/archive"
     assert Storage("s3://hall/archive?region=us-east-1").name == "s3://hall/archive"

@@ -14,11 +14,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from longhall.client.committed import open_fetched
+from longhall.client.fetched_records import decode_fetched
 from longhall.client.hall import Hall
 from longhall.pipeline.archive.job import Options as ArchiveOptions
 from longhall.pipeline.archive.job import archive
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.replay.job import Done, Options, replay
 from longhall.pipeline.replay.selection import Selection
@@ -55,7 +55,7 @@ def archived(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Callable[[s
     return place
 
 
-def content(conversation: Conversation, topic: str, partition: int = 0) -> list[tuple[Any, ...]]:
+def content(blocking_client: BlockingClient, topic: str, partition: int = 0) -> list[tuple[Any, ...]]:
     """What a reader of committed messages gets, without the offsets."""
 
     async def read(hall: Hall) -> list[tuple[Any, ...]]:
@@ -63,12 +63,12 @@ def content(conversation: Conversation, topic: str, partition: int = 0) -> list[
         offset = 0
         end = (await hall.records.list_offsets(topic, {partition: -1}))[partition].offset
         while offset < end:
-            opened = open_fetched(await hall.records.fetch(topic, partition, offset, max_wait_ms=100), offset)
+            opened = decode_fetched(await hall.records.fetch(topic, partition, offset, max_wait_ms=100), offset)
             offset = opened.next_offset
             found += [(each.timestamp_ms, each.key, each.value, tuple(each.headers)) for each in opened.records]
         return found
 
-    return conversation.ask(read)
+    return blocking_client.ask(read)
 
 
 def records(count: int, first: int = 0) -> list[Record]:
@@ -90,7 +90,7 @@ def test_an_archive_yields_the_same_messages_once(
     archived: Callable[[str], str],
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
 ) -> None:
     source, target = make_topic(2), make_topic(2)
     produce(source, 0, records(300), compression=GZIP)
@@ -99,12 +99,12 @@ def test_an_archive_yields_the_same_messages_once(
     done = run(source, target, archive=place)
     assert done.messages == 350
     for partition in (0, 1):
-        assert content(conversation, target, partition) == content(conversation, source, partition)
+        assert content(blocking_client, target, partition) == content(blocking_client, source, partition)
     assert run(source, target, archive=place).messages == 0, "it was done already"
     produce(source, 1, records(5, first=350))
     archived(source)
     assert run(source, target, archive=place).messages == 5
-    assert content(conversation, target, 1) == content(conversation, source, 1)
+    assert content(blocking_client, target, 1) == content(blocking_client, source, 1)
     other = make_topic(2)
     with pytest.raises(Exception, match="had other messages or another target"):
         run(source, target, archive=place, name=done.name, where="key is null")
@@ -112,11 +112,11 @@ def test_an_archive_yields_the_same_messages_once(
 
 
 def test_filters_choose_and_a_topic_can_be_the_source(
-    run: Replay, make_topic: MakeTopic, produce: Produce, conversation: Conversation
+    run: Replay, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient
 ) -> None:
     source = make_topic()
     produce(source, 0, records(100))
-    everything = content(conversation, source)
+    everything = content(blocking_client, source)
     target = make_topic()
     chosen = Selection(since_ms=MORNING_MS + 200, until_ms=MORNING_MS + 600, headers=(("kind", b"\xff1"),))
     run(source, target, selection=chosen, where="offset % 3 = 0 and key is not null")
@@ -129,10 +129,10 @@ def test_filters_choose_and_a_topic_can_be_the_source(
         and row[1] is not None
     ]
     assert wanted
-    assert content(conversation, target) == wanted
+    assert content(blocking_client, target) == wanted
     keyed = make_topic()
     run(source, keyed, selection=Selection(keys=(b"key-1",)))
-    assert content(conversation, keyed) == [row for row in everything if row[1] == b"key-1"]
+    assert content(blocking_client, keyed) == [row for row in everything if row[1] == b"key-1"]
 
 
 def test_a_queue_is_a_target_and_a_source(
@@ -141,7 +141,7 @@ def test_a_queue_is_a_target_and_a_source(
     fresh_name: FreshName,
     make_topic: MakeTopic,
     produce: Produce,
-    conversation: Conversation,
+    blocking_client: BlockingClient,
     node: Node,
 ) -> None:
     source, queue, back = make_topic(), fresh_name("queue"), make_topic()
@@ -158,11 +158,11 @@ def test_a_queue_is_a_target_and_a_source(
     got = ask(f"/queues/{queue}/receive", {"count": 10, "wait_ms": 5000})["messages"]
     assert sorted(message["body"] for message in got) == [f"m{number}" for number in range(5)]
     run(queue, back, archive=archived(queue))
-    assert content(conversation, back) == content(conversation, source)
+    assert content(blocking_client, back) == content(blocking_client, source)
 
 
 def test_a_replay_keeps_the_timing_and_the_order(
-    run: Replay, make_topic: MakeTopic, produce: Produce, conversation: Conversation
+    run: Replay, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient
 ) -> None:
     source, target = make_topic(2), make_topic(2)
     produce(source, 0, records(60))
@@ -171,11 +171,11 @@ def test_a_replay_keeps_the_timing_and_the_order(
     run(source, target, speed=0.5)
     assert time.monotonic() - began >= 1.0, "600 ms at half the speed"
     for partition in (0, 1):
-        assert content(conversation, target, partition) == content(conversation, source, partition)
+        assert content(blocking_client, target, partition) == content(blocking_client, source, partition)
 
 
-def test_a_task_that_is_killed_and_a_replay_that_is_begun_again_send_nothing_twice(
-    run: Replay, make_topic: MakeTopic, produce: Produce, conversation: Conversation
+def test_a_killed_task_and_a_restarted_replay_send_nothing_twice(
+    run: Replay, make_topic: MakeTopic, produce: Produce, blocking_client: BlockingClient
 ) -> None:
     source, target = make_topic(), make_topic()
     produce(source, 0, records(400))
@@ -183,8 +183,8 @@ def test_a_task_that_is_killed_and_a_replay_that_is_begun_again_send_nothing_twi
 
     def kill() -> None:
         """The Python workers of Spark, while they are sending."""
-        while not stop.wait(1.5) and len(content(conversation, target)) < 300:
-            if len(content(conversation, target)) > 20:
+        while not stop.wait(1.5) and len(content(blocking_client, target)) < 300:
+            if len(content(blocking_client, target)) > 20:
                 _kill_workers()
                 return
 
@@ -195,7 +195,7 @@ def test_a_task_that_is_killed_and_a_replay_that_is_begun_again_send_nothing_twi
     finally:
         stop.set()
         killer.join()
-    assert content(conversation, target) == content(conversation, source)
+    assert content(blocking_client, target) == content(blocking_client, source)
 
 
 def _kill_workers() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from longhall.client.groups import Committed, Membership
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.replay.pace import Pace
 from longhall.pipeline.replay.player import Play, Track, reached
 from tests.pipeline.conftest import FreshName, MakeTopic
 
 
-def test_an_open_transaction_is_looked_past_and_ended_by_who_comes_next(
-    bootstrap: str, conversation: Conversation, make_topic: MakeTopic, fresh_name: FreshName
+def test_an_open_transaction_is_ignored_by_readers_and_ended_by_the_next_task(
+    bootstrap: str, blocking_client: BlockingClient, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     target = make_topic()
     play = Play(fresh_name("replay"), "print", bootstrap, target, 1, True, Pace(0.0, 0))
@@ -24,6 +24,6 @@ def test_an_open_transaction_is_looked_past_and_ended_by_who_comes_next(
         ahead = {(target, 0): Committed(9, -1, "print")}
         await hall.transactions.commit_offsets(name, identity, name, ahead, Membership(), rising=False)
 
-    conversation.ask(leave_open)
-    assert conversation.ask(lambda hall: reached(hall, play, name)) == 3
-    assert Track(play, conversation, "source", 0).next_offset == 3
+    blocking_client.ask(leave_open)
+    assert blocking_client.ask(lambda hall: reached(hall, play, name)) == 3
+    assert Track(play, blocking_client, "source", 0).next_offset == 3

@@ -41,7 +41,7 @@ def offsets(selection: Selection) -> list[int]:
     return found
 
 
-def test_everything_unless_told_otherwise() -> None:
+def test_everything_by_default() -> None:
     assert offsets(Selection()) == [0, 1, 2, 3]
 
 
@@ -61,7 +61,7 @@ def test_by_all_of_the_headers() -> None:
     assert offsets(Selection(headers=(("kind", b"x"), ("trace", b"1")))) == [3]
 
 
-def test_files_that_cannot_have_any_are_not_opened() -> None:
+def test_files_without_selected_messages_are_not_opened() -> None:
     piece = Piece(base=0, end=9, path="p", first_ms=100, last_ms=200)
     assert Selection(since_ms=200).may_be_in(piece)
     assert not Selection(since_ms=201).may_be_in(piece)

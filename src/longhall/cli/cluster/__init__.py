@@ -1,4 +1,4 @@
-"""`longhall cluster`: several nodes on this machine with one command, and how those of any cluster do."""
+"""`longhall cluster`: start a cluster on this machine, and operate any cluster."""
 
 from __future__ import annotations
 
@@ -15,15 +15,8 @@ from longhall.cli.cluster.wings import app as wings
 from longhall.cli.scrub import scrub
 
 app = typer.Typer(name="cluster", help="Nodes that keep one hall together.", no_args_is_help=True)
-app.command()(up)
-app.command()(status)
-app.command()(add)
-app.command()(drain)
-app.command()(move)
-app.command()(factor)
-app.command()(upgrade)
-app.command()(recover)
-app.command()(scrub)
+for command in (up, status, add, drain, move, factor, upgrade, recover, scrub):
+    app.command()(command)
 app.command("scale-local")(scale_local)
 app.add_typer(secret)
 app.add_typer(wings)

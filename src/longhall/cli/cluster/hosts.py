@@ -1,7 +1,7 @@
-"""`longhall cluster add|drain|move|factor`: who keeps the hall and who leads it, changed while everything runs.
+"""`longhall cluster add|drain|move|factor`: change the replicas and the leader of a running cluster.
 
-Any node can be asked. What is asked for is carried out by the cluster itself, also if this command is interrupted: it
-only waits and shows how far it is.
+Any node can be asked. The cluster carries the change out by itself, also if this command is interrupted: the command
+only waits and shows the progress.
 """
 
 from __future__ import annotations
@@ -10,46 +10,45 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.cluster.errand import Errand, carry_out
+from longhall.cli.cluster.change import ClusterChange, run_change
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView, HostView
 
 NodeArgument = Annotated[int, typer.Argument(metavar="NODE", min=1, help="The number of a node.")]
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and show how far it is.")]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and show the progress.")]
 
 
+@with_option_groups
 def add(
     node: NodeArgument,
+    options: ApiOptions,
     wait: WaitOption = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Let a running node keep the hall: it fetches everything, and counts as a copy when it has it.
+    """Add a replica on a running node: it copies everything, and counts as a replica when it has it.
 
-    A node that was drained keeps the hall again.
+    A drained node becomes a replica again.
     """
 
     def done(view: ClusterView) -> bool:
         host = _host(view, node)
         return host is not None and host.keeps and host.in_sync and not host.leaving
 
-    errand = Errand("POST", f"cluster/hosts/{node}/add", {}, done, f"node {node} has everything")
-    carry_out(errand, wait, address, profile, output)
+    change = ClusterChange("POST", f"cluster/hosts/{node}/add", {}, done, f"node {node} has everything")
+    run_change(change, wait, options)
 
 
+@with_option_groups
 def drain(
     node: NodeArgument,
+    options: ApiOptions,
     wait: WaitOption = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Take the hall from a node: it leads no more, another node takes its copy if there is one, then it keeps nothing.
+    """Remove the replica of a node: it gives up leadership, another node takes its place if there is one, then it is
+    empty.
 
     Its doors stay open; it can be stopped when it is done. Refused if too few nodes would be left.
     """
@@ -59,52 +58,54 @@ def drain(
         in_wings = any(node in wing.keepers for wing in view.wings if not wing.reserved)
         return view.leader != node and (host is None or not host.keeps) and not in_wings
 
-    errand = Errand("POST", f"cluster/hosts/{node}/drain", {}, done, f"node {node} keeps nothing any more")
-    carry_out(errand, wait, address, profile, output)
+    change = ClusterChange("POST", f"cluster/hosts/{node}/drain", {}, done, f"node {node} keeps nothing any more")
+    run_change(change, wait, options)
 
 
+@with_option_groups
 def move(
-    source: Annotated[int | None, typer.Argument(metavar="[FROM]", min=1, help="The node whose copy goes.")] = None,
-    target: Annotated[int | None, typer.Argument(metavar="[TO]", min=1, help="The node that gets it.")] = None,
-    leader: Annotated[int | None, typer.Option(metavar="NODE", min=1, help="Let this node lead instead.")] = None,
+    options: ApiOptions,
+    source: Annotated[
+        int | None, typer.Argument(metavar="[FROM]", min=1, help="The node whose replica is removed.")
+    ] = None,
+    target: Annotated[int | None, typer.Argument(metavar="[TO]", min=1, help="The node that gets the replica.")] = None,
+    leader: Annotated[
+        int | None, typer.Option(metavar="NODE", min=1, help="Transfer the leadership to this node.")
+    ] = None,
     spread: Annotated[
-        bool, typer.Option("--spread", help="Move one copy of two in a rack to a rack without any.")
+        bool, typer.Option("--spread", help="Move one of two replicas in a rack to a rack without any.")
     ] = False,
     wait: WaitOption = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Move the copy of one node to another, or let another node lead."""
+    """Move the replica of one node to another, or transfer the leadership."""
     copies = source is not None or target is not None
     if sum((copies, leader is not None, spread)) != 1 or (copies and (source is None or target is None)):
-        raise CommandError("say FROM and TO, or --leader NODE, or --spread", Exit.USAGE)
+        raise CommandError("give FROM and TO, or --leader NODE, or --spread", Exit.USAGE)
     if leader is not None:
 
         def leads(view: ClusterView) -> bool:
             return view.leader == leader and view.serving
 
-        errand = Errand("PUT", "cluster/leader", {"node": leader}, leads, f"node {leader} leads")
+        change = ClusterChange("PUT", "cluster/leader", {"node": leader}, leads, f"node {leader} leads")
     else:
         asked = {} if spread else {"source": source, "target": target}
-        errand = Errand("POST", "cluster/moves", asked, _is_settled, "the copies are where they should be")
-    carry_out(errand, wait, address, profile, output)
+        change = ClusterChange("POST", "cluster/moves", asked, _is_settled, "the copies are where they should be")
+    run_change(change, wait, options)
 
 
+@with_option_groups
 def factor(
-    copies: Annotated[int, typer.Argument(metavar="COPIES", min=1, help="How many nodes keep the hall.")],
+    copies: Annotated[int, typer.Argument(metavar="COPIES", min=1, help="The number of replicas.")],
+    options: ApiOptions,
     wait: WaitOption = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Change how many nodes keep the hall; nodes are chosen from as many racks as there are."""
+    """Change the number of replicas; nodes are chosen from as many racks as possible."""
 
     def done(view: ClusterView) -> bool:
         return view.factor == copies and sum(host.keeps for host in view.hosts) >= copies and _is_settled(view)
 
-    errand = Errand("PUT", "cluster/factor", {"factor": copies}, done, f"{copies} nodes keep the hall")
-    carry_out(errand, wait, address, profile, output)
+    change = ClusterChange("PUT", "cluster/factor", {"factor": copies}, done, f"{copies} nodes keep the hall")
+    run_change(change, wait, options)
 
 
 def _host(view: ClusterView, node: int) -> HostView | None:

@@ -1,4 +1,4 @@
-"""`longhall cluster recover`: look at every node's copy when ZooKeeper has lost the record, and rebuild it."""
+"""`longhall cluster recover`: inspect every node's copy when ZooKeeper has lost the record, and rebuild it."""
 
 from __future__ import annotations
 
@@ -6,32 +6,28 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, show_rows, tell
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
+from longhall.cli.output import Column, Format, Row, columns, show_outcome, show_rows
 
 if TYPE_CHECKING:
     from longhall.console.api.recovery import RecoveryView
 
-_COLUMNS: Final = (
-    Column("node", "node", right=True),
-    Column("role", "role"),
-    Column("copy", "copy"),
-    Column("epoch", "epoch", right=True),
-    Column("index", "last entry", right=True),
-    Column("committed", "committed", right=True),
-    Column("replicas", "replicas noted"),
+_COLUMNS: Final = columns(
+    "node role copy epoch index committed replicas",
+    right="node epoch index committed",
+    titles={"index": "last entry", "replicas": "replicas noted"},
 )
 
 
+@with_option_groups
 def recover(
-    apply: Annotated[bool, typer.Option("--apply", help="Do it. Without it, only show what could be done.")] = False,
+    options: ApiOptions,
+    apply: Annotated[bool, typer.Option("--apply", help="Rebuild the record. Without it, only show the plan.")] = False,
     unclean: Annotated[
         int,
-        typer.Option(min=0, metavar="NODE", help="Go on with this node's copy, though others may have more."),
+        typer.Option(min=0, metavar="NODE", help="Continue with this node's copy, though others may have more."),
     ] = 0,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Rebuild the record of a cluster from the logs of its nodes, after ZooKeeper lost it or was restored.
 
@@ -40,14 +36,13 @@ def recover(
     cannot, --unclean NODE goes on with one node's copy: what the others have beyond it is lost to readers, and is kept
     in the directories `given-up-N` of these nodes.
     """
-    from longhall.cli.desk import open_desk
     from longhall.console.api.recovery import RecoveryView
 
     asked = {"dry_run": not apply, "unclean": unclean}
-    view = open_desk(address, profile).ask("POST", "cluster/recover", RecoveryView, asked)
-    if output is Format.TABLE:
+    view = options.open_client().ask("POST", "cluster/recover", RecoveryView, asked)
+    if options.output is Format.TABLE:
         _show_copies(view)
-    tell(_facts(view, apply), _sentence(view, unclean, apply), output)
+    show_outcome(_facts(view, apply), _sentence(view, unclean, apply), options.output)
 
 
 def _show_copies(view: RecoveryView) -> None:

@@ -1,10 +1,10 @@
-"""`longhall cluster scale-local`: a hook for hosts that really starts and drains them, on this machine.
+"""`longhall cluster scale-local`: a scale hook that starts and drains hosts on this machine.
 
-Made to be named as the setting `scale_hook` of nodes that run here. It reads one wish from its standard input
-(`node.scaler.ScaleRequest`). For more it starts another `longhall serve` in the same cluster, on a directory of its
-own, waits until it is ready and has it keep the hall (`cluster add`); for fewer it drains (`cluster drain`) and stops
-the last one that it has started and no other. What it has started is written down in a file, so the next call, whoever
-makes it, knows of it, and goes on where one that took too long was ended.
+It is used as the setting `scale_hook` of nodes that run here. It reads one request from standard input
+(`node.scaler.ScaleRequest`). To scale up it starts another `longhall serve` in the same cluster, on a new directory,
+waits until it is ready and adds it as a replica (`cluster add`). To scale down it drains (`cluster drain`) and stops
+the last host that it has started, and no other. The started hosts are listed in a file, so that the next call finds
+them and resumes a call that was ended by its timeout.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from longhall.cli.exits import CommandError, Exit
 if TYPE_CHECKING:
     from longhall.node.scaler import ScaleRequest
 
-WISH_BYTES_MAX: Final = 64 * 1024
-PATIENCE_S: Final = 50.0  # The node that asks waits for a minute.
+REQUEST_BYTES_MAX: Final = 64 * 1024
+TIMEOUT_S: Final = 50.0  # The node that asks waits for a minute.
 HOSTS: Final = "hosts.json"
 
 Hosts = list[dict[str, object]]
@@ -36,29 +36,29 @@ Hosts = list[dict[str, object]]
 
 def scale_local(
     home: Annotated[
-        str | None, typer.Option(help="Where the hosts keep everything; beside the data of the node that asks.")
+        str | None, typer.Option(help="The directory of the hosts; by default beside the data of the requesting node.")
     ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of new hosts; may be repeated.")
     ] = None,
 ) -> None:
-    """Start a host of the same cluster on this machine, or drain one: the wish comes as JSON on standard input.
+    """Start a host of the same cluster on this machine, or drain one; the request is JSON on standard input.
 
-    Say `--set scale_hook="longhall cluster scale-local"` to nodes of a cluster on one machine.
+    Use `--set scale_hook="longhall cluster scale-local"` for the nodes of a cluster on one machine.
     """
-    wish = _read()
-    place = Path(home).absolute() if home is not None else Path(wish.data).absolute().parent / "scaled"
+    request = _read()
+    place = Path(home).absolute() if home is not None else Path(request.data).absolute().parent / "scaled"
     place.mkdir(parents=True, exist_ok=True)
     hosts = [host for host in _known(place) if _lives(host)]
-    if wish.want == "more":
-        for _ in range(wish.hosts_wanted - wish.hosts):
-            hosts.append(_start(place, wish, assignments or []))
+    if request.want == "more":
+        for _ in range(request.hosts_wanted - request.hosts):
+            hosts.append(_start(place, request, assignments or []))
             _write(place, hosts)
-            add(int(str(hosts[-1]["number"])), wait=False, address=wish.http)
+            add(node=int(str(hosts[-1]["number"])), wait=False, address=request.http)
     elif not hosts:
         raise CommandError("there is no host that this command has started")
     else:
-        drain(int(str(hosts[-1]["number"])), wait=True, address=wish.http)
+        drain(node=int(str(hosts[-1]["number"])), wait=True, address=request.http)
         _end(hosts[-1])
         _write(place, hosts[:-1])
 
@@ -68,14 +68,14 @@ def _read() -> ScaleRequest:
 
     from longhall.node.scaler import ScaleRequest
 
-    text = sys.stdin.buffer.read(WISH_BYTES_MAX)
+    text = sys.stdin.buffer.read(REQUEST_BYTES_MAX)
     try:
-        wish = msgspec.json.decode(text, type=ScaleRequest)
+        request = msgspec.json.decode(text, type=ScaleRequest)
     except msgspec.DecodeError as failure:
-        raise CommandError(f"standard input is no wish for hosts: {failure}", Exit.USAGE) from None
-    if not wish.coordinator:
+        raise CommandError(f"standard input is not a scale request: {failure}", Exit.USAGE) from None
+    if not request.coordinator:
         raise CommandError("the node is alone; hosts can be added to a node of a cluster (--coordinator)")
-    return wish
+    return request
 
 
 def _known(place: Path) -> Hosts:
@@ -93,7 +93,7 @@ def _write(place: Path, hosts: Hosts) -> None:
 
 
 def _lives(host: dict[str, object]) -> bool:
-    """Whether its process is there, and is the one that was started: numbers of processes come again."""
+    """True if the process runs and is the one that was started: process ids are reused."""
     try:
         command = Path(f"/proc/{int(str(host['pid']))}/cmdline").read_bytes()
     except (OSError, KeyError, ValueError):
@@ -101,36 +101,36 @@ def _lives(host: dict[str, object]) -> bool:
     return str(host.get("data")).encode() in command.split(b"\0")
 
 
-def _start(place: Path, wish: ScaleRequest, settings: list[str]) -> dict[str, object]:
-    number = max([host.node for host in ask(wish.http).hosts], default=0) + 1  # One that nobody has had.
+def _start(place: Path, request: ScaleRequest, settings: list[str]) -> dict[str, object]:
+    number = max([host.node for host in ask(request.http).hosts], default=0) + 1  # A number that was never used.
     data = str(place / f"host{number}")
     command = [sys.executable, "-m", "longhall.cli", "serve", "--data", data]
-    command += ["--coordinator", wish.coordinator, "--node-id", str(number)]
+    command += ["--coordinator", request.coordinator, "--node-id", str(number)]
     for door in ("kafka", "sqs", "http"):
         command += [f"--{door}", "127.0.0.1:0"]
-    if wish.cluster_secret:
-        command += ["--cluster-secret", wish.cluster_secret]
-    if wish.coordinator_auth:
-        command += ["--coordinator-auth", wish.coordinator_auth]
+    if request.cluster_secret:
+        command += ["--cluster-secret", request.cluster_secret]
+    if request.coordinator_auth:
+        command += ["--coordinator-auth", request.coordinator_auth]
     for word in settings:
         command += ["--set", word]
     child = Child(number, place, command)
     child.start()
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while not child.look():
         if time.monotonic() > until:
             child.stop()
             child.wait()
-            raise CommandError(f"a host is not ready after {PATIENCE_S:.0f} s; see {child.log_file}", Exit.TIMED_OUT)
+            raise CommandError(f"a host is not ready after {TIMEOUT_S:.0f} s; see {child.log_file}", Exit.TIMED_OUT)
         time.sleep(LOOK_S)
     print(f"longhall: host {number} (pid {child.ready['pid']}) is ready")
     return {"number": number, "data": data, **child.ready}
 
 
 def _end(host: dict[str, object]) -> None:
-    """It keeps nothing any more; what it was asked it still answers."""
+    """Stop a drained host, which still answers open requests."""
     os.kill(int(str(host["pid"])), signal.SIGTERM)
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while _lives(host):
         if time.monotonic() > until:
             raise CommandError(f"host {host['number']} (pid {host['pid']}) does not end", Exit.TIMED_OUT)

@@ -1,4 +1,4 @@
-"""`longhall cluster secret`: the file with the secret that the nodes of a cluster prove to each other."""
+"""`longhall cluster secret`: the file with the secret by which the nodes of a cluster authenticate each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from longhall.cli.exits import CommandError
-from longhall.cli.output import note
+from longhall.cli.output import print_note
 
 SECRET_NAME: Final = "cluster-secret"  # The file that `cluster up` makes.
 SECRET_BYTES: Final = 32
@@ -20,20 +20,20 @@ app = typer.Typer(name="secret", help="The secret that nodes prove to each other
 
 @app.callback()
 def secret() -> None:
-    """The secret that nodes prove to each other."""
+    """The secret by which nodes authenticate each other."""
 
 
 @app.command()
 def make(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write it; it must not exist.")],
 ) -> None:
-    """Make a new secret and write it to a file that only this user can read."""
+    """Create a new secret in a file that only this user can read."""
     make_secret(Path(file))
-    note(f"wrote {file}: copy it to every node of the cluster, and name it there with --cluster-secret {file}")
+    print_note(f"wrote {file}: copy it to every node of the cluster, and name it there with --cluster-secret {file}")
 
 
 def make_secret(path: Path) -> None:
-    """A new one, in a new file of mode 600."""
+    """Create a secret in a new file of mode 600."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""`longhall cluster status`: the hosts of a cluster, who leads, who is in sync and how far the others are behind."""
+"""`longhall cluster status`: the hosts of a cluster, the leader, the in-sync set and the lag of the others."""
 
 from __future__ import annotations
 
@@ -6,57 +6,48 @@ import http.client
 from typing import TYPE_CHECKING
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, age_of, note, show_rows, size_of
-from longhall.cli.watching import WatchOption, watch
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
+from longhall.cli.output import Format, Row, columns, print_note, short_age, short_size, show_rows
+from longhall.cli.watch import WatchOption, watch
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView, HostView
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 LIVENESS = {True: "yes", False: "no", None: "unknown"}
 
-_COLUMNS = (
-    Column("node", "node", right=True),
-    Column("role", "role"),
-    Column("liveness", "alive"),
-    Column("in_sync", "in sync"),
-    Column("behind", "behind"),
-    Column("levels", "levels"),
-    Column("kafka", "kafka"),
-    Column("sqs", "sqs"),
-    Column("http", "http"),
-    Column("rack", "rack"),
+_COLUMNS = columns(
+    "node role liveness in_sync behind levels kafka sqs http rack", right="node", titles={"liveness": "alive"}
 )
 
 
+@with_option_groups
 def status(
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
     again: WatchOption = False,
 ) -> None:
-    """Show the hosts of a cluster: who lives, who leads, who is in sync, how far the others are behind.
+    """Show the hosts of a cluster: liveness, leader, in-sync set, and lag.
 
-    Any node can be asked; how far the others are behind is asked of the leader.
+    Any node can be asked; the lag is asked of the leader.
     """
     from longhall.cli.profiles import find_http
 
-    place = find_http(address, profile).address
+    place = find_http(options.address, options.profile).address
     if again:
-        watch(lambda: (_look(place), _COLUMNS), output, "there are no hosts")
+        watch(lambda: (_look(place), _COLUMNS), options.output, "there are no hosts")
         return
     rows = _look(place)
-    show_rows(rows, _COLUMNS, output, "there are no hosts")
-    if rows and output is Format.TABLE:
+    show_rows(rows, _COLUMNS, options.output, "there are no hosts")
+    if rows and options.output is Format.TABLE:
         level, possible = rows[0]["level"], rows[0]["level_possible"]
         more = f"; `longhall cluster upgrade` raises it to {possible}" if possible != level else ""
-        note(f"feature level {level}{more}")
+        print_note(f"feature level {level}{more}")
         for row in rows:
             if row["unfit"]:
-                note(f"node {row['node']} should not lead: {row['unfit']}")
+                print_note(f"node {row['node']} should not lead: {row['unfit']}")
             if row["halted"]:
-                note(f"node {row['node']} takes no part: {row['halted']}")
+                print_note(f"node {row['node']} takes no part: {row['halted']}")
 
 
 def _look(place: str) -> list[Row]:
@@ -65,7 +56,7 @@ def _look(place: str) -> list[Row]:
 
 
 def _best(view: ClusterView) -> ClusterView:
-    """The same as the leader sees it, if it can be asked."""
+    """The view of the leader if it answers, else the given one."""
     leader = next((host for host in view.hosts if host.leads and host.alive and host.node != view.node), None)
     if leader is not None:
         try:
@@ -76,7 +67,7 @@ def _best(view: ClusterView) -> ClusterView:
 
 
 def ask_leader(place: str) -> ClusterView | None:
-    """What the leader says, which is found at this node; None while none is found."""
+    """The view of the leader, looked up at this node; None if no leader answers."""
     try:
         view = _best(ask(place))
     except CommandError:
@@ -85,7 +76,7 @@ def ask_leader(place: str) -> ClusterView | None:
 
 
 def ask(place: str) -> ClusterView:
-    """What one node says. CommandError if it does not, or is alone."""
+    """The view of one node. Raises CommandError if it does not answer, or is not in a cluster."""
     import msgspec
 
     from longhall.console.cluster_view import ClusterView
@@ -95,13 +86,13 @@ def ask(place: str) -> ClusterView:
         where = parse_address(place)
     except ValueError as failure:
         raise CommandError(str(failure), Exit.USAGE) from None
-    connection = http.client.HTTPConnection(where.host, where.port, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(where.host, where.port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", "/cluster")
         answer = connection.getresponse()
         body = answer.read()
     except (OSError, http.client.HTTPException):
-        message = f"no node answers at {place}; say where one is with --http (the ready file has the address)"
+        message = f"no node answers at {place}; give an address with --http (the ready file has it)"
         raise CommandError(message, Exit.UNREACHABLE) from None
     finally:
         connection.close()
@@ -114,17 +105,17 @@ def ask(place: str) -> ClusterView:
 
 
 def behind_of(host: HostView) -> str:
-    """How far a host is from having everything, in words."""
+    """The lag of a host, in words."""
     if host.leads or not host.keeps:
         return ""
     if host.copied_bytes is not None and host.copied_bytes_total:
         percent = 100 * host.copied_bytes // host.copied_bytes_total
-        return f"fetches everything, {percent} % of {size_of(host.copied_bytes_total)}"
+        return f"fetches everything, {percent} % of {short_size(host.copied_bytes_total)}"
     if host.lag_entries is None:
         return "?" if host.alive else ""
     if host.lag_entries == 0:
         return "nothing"
-    return f"{host.lag_entries} entries, {age_of(host.lag_ms or 0)}"
+    return f"{host.lag_entries} entries, {short_age(host.lag_ms or 0)}"
 
 
 def _row(view: ClusterView, host: HostView) -> Row:

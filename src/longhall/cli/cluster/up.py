@@ -1,7 +1,7 @@
-"""`longhall cluster up`: a real cluster on this machine, with its ZooKeeper, until it is interrupted.
+"""`longhall cluster up`: a cluster on this machine, with its ZooKeeper, until it is interrupted.
 
-Every node is a `longhall serve` of its own on a directory of its own, exactly as on machines of their own. Each takes
-the usual ports of its doors, counted on from the first node's, where they are free, else free ones.
+Every node is a `longhall serve` process with its own directory, as on separate machines. Each uses the usual ports of
+its doors, counted up from the first node's, if they are free, else any free ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import typer
 from longhall.cli.cluster.secret import SECRET_NAME, make_secret
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.output import note
+from longhall.cli.output import print_note
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView
@@ -36,7 +36,7 @@ LOG_TAIL_BYTES: Final = 2000
 
 @final
 class Child:
-    """One node."""
+    """The process of one node."""
 
     def __init__(self, number: int, directory: Path, command: list[str]) -> None:
         self.number = number
@@ -62,7 +62,7 @@ class Child:
         return None if self._process is None else self._process.poll()
 
     def look(self) -> bool:
-        """Whether it is ready. CommandError if it has ended."""
+        """True if the node is ready. Raises CommandError if it has ended."""
         if self.exit_code() is not None:
             tail = self.log_file.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip().splitlines()
             raise CommandError(f"node {self.number} ended while it started: {tail[-1] if tail else 'without a word'}")
@@ -86,7 +86,7 @@ class Child:
 
 def up(
     nodes: Annotated[int, typer.Option(min=1, max=9, help="How many nodes.")] = 3,
-    data: Annotated[str, typer.Option(help="The directory of everything they keep.")] = "./longhall-cluster",
+    data: Annotated[str, typer.Option(help="The directory of all data.")] = "./longhall-cluster",
     ready_file: Annotated[
         str | None, typer.Option(help="Written when all are in sync: JSON with `zookeeper` and `nodes`.")
     ] = None,
@@ -105,19 +105,19 @@ def up(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the nodes; may be repeated.")
     ] = None,
 ) -> None:
-    """Start a cluster on this machine and keep it running until interrupted. It needs Java for its ZooKeeper.
+    """Start a cluster on this machine and run it until interrupted. It needs Java for its ZooKeeper.
 
-    What was kept under --data by an earlier run is there again.
+    Data under --data from an earlier run is used again.
     """
     from longhall.coordination.address import has_password
     from longhall.coordination.ensemble import Ensemble, EnsembleError
 
     if first > 1 and coordinator is None:
-        raise CommandError("say with --coordinator which nodes these are to join", Exit.USAGE)
+        raise CommandError("give the --coordinator of the nodes to join", Exit.USAGE)
     if coordinator is not None and has_password(coordinator):
         raise CommandError(
-            "everybody on this machine can read a password on the command line: write digest:USER:PASSWORD into a file "
-            "of mode 600, and say --set coordinator_auth=FILE",
+            "a password on the command line is visible to all users of this machine: write digest:USER:PASSWORD into "
+            "a file of mode 600, and use --set coordinator_auth=FILE",
             Exit.USAGE,
         )
     home = Path(data).absolute()
@@ -128,11 +128,11 @@ def up(
     children: list[Child] = []
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # As nohup has it.
-        signal.signal(signal.SIGHUP, _interrupt)  # The terminal is gone: nobody could stop the nodes any more.
+        signal.signal(signal.SIGHUP, _interrupt)  # The terminal is closed: the nodes could not be stopped any more.
     try:
         if coordinator is None:
             ensemble = Ensemble(home / "zookeeper", servers=zookeepers)
-            note(f"starting ZooKeeper ({zookeepers}) and {nodes} nodes in {home}")
+            print_note(f"starting ZooKeeper ({zookeepers}) and {nodes} nodes in {home}")
             ensemble.start()
             coordinator = ensemble.url
         if secret_file is not None:
@@ -148,7 +148,7 @@ def up(
     except EnsembleError as failure:
         raise CommandError(str(failure)) from None
     except KeyboardInterrupt:
-        note("stopping")
+        print_note("stopping")
     finally:
         if ready_file is not None:
             Path(ready_file).unlink(missing_ok=True)
@@ -161,14 +161,14 @@ def up(
 
 
 def _secret_file(home: Path, given: str | None, first: int, settings: list[str]) -> str | None:
-    """The file with the cluster's secret, made if these are the first nodes; None where --set names one, or none."""
+    """The file with the cluster's secret, created for the first nodes; None if --set names one."""
     if any(word.partition("=")[0].strip() == "cluster_secret" for word in settings):
         return None
     if given is not None:
         return str(Path(given).absolute())
     if first > 1:
         raise CommandError(
-            "say with --cluster-secret FILE which secret the nodes that these join have; `longhall cluster up` keeps "
+            "give the secret of the nodes to join with --cluster-secret FILE; `longhall cluster up` stores "
             f"it under its --data as {SECRET_NAME}",
             Exit.USAGE,
         )
@@ -194,7 +194,7 @@ def _child(home: Path, number: int, coordinator: str, settings: list[str], free_
 
 
 def _port(usual: int) -> int:
-    """The usual one if nobody has it, else 0."""
+    """The usual port if it is free, else 0."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -205,7 +205,7 @@ def _port(usual: int) -> int:
 
 
 def _wait_ready(children: list[Child]) -> None:
-    """Until all serve and are in sync."""
+    """Wait until all nodes serve and are in sync."""
     until = time.monotonic() + READY_S_MAX
     for _ in _looks(until):
         if all(child.look() for child in children) and _in_sync(children):
@@ -220,7 +220,7 @@ def _looks(until: float) -> Iterator[None]:
 
 
 def _in_sync(children: list[Child]) -> bool:
-    """Whether as many as should keep the hall have everything."""
+    """True if every node sees a complete in-sync set."""
     try:
         views = [ask(str(child.ready["http"])) for child in children]
     except CommandError:
@@ -252,13 +252,15 @@ def _announce(children: list[Child], coordinator: str, ready_file: str | None, s
 
 
 def _stay(children: list[Child]) -> None:
-    """Until interrupted; what ends meanwhile is said, with the command that starts it again."""
+    """Wait until interrupted; a node that ends is reported with the command that starts it again."""
     while True:
         for child in children:
             code = child.exit_code()
             if code is not None and not child.told:
                 child.told = True
-                note(f"node {child.number} ended ({code}); start it again with: longhall {' '.join(child.command[3:])}")
+                print_note(
+                    f"node {child.number} ended ({code}); start it again with: longhall {' '.join(child.command[3:])}"
+                )
         if all(child.told for child in children):
             raise CommandError("all nodes have ended; see their logs")
         time.sleep(LOOK_S * 4)

@@ -7,31 +7,30 @@ from typing import Annotated
 import typer
 
 from longhall.cli.exits import CommandError
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, tell
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
+from longhall.cli.output import show_outcome
 
 
+@with_option_groups
 def upgrade(
+    options: ApiOptions,
     level: Annotated[
         int, typer.Option(min=0, metavar="N", help="The level; without it the newest that every node knows.")
     ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Raise the feature level: from then on nodes write formats that the version before does not know.
+    """Raise the feature level: from then on nodes write formats that the version before cannot read.
 
     Until then the old version can be started again on every node. Afterwards it is refused, and the level never goes
-    down. `longhall cluster status` shows the level, and what each node knows.
+    down. `longhall cluster status` shows the level, and the levels that each node supports.
     """
     from longhall.broker.feature_gates import WORDS
-    from longhall.cli.desk import open_desk
-    from longhall.console.api.upgrading import Upgraded
+    from longhall.service.administration import RaisedLevel
 
     asked = {"level": level, "dry_run": dry_run}
     try:
-        done = open_desk(address, profile).ask("POST", "cluster/upgrade", Upgraded, asked)
+        done = options.open_client().ask("POST", "cluster/upgrade", RaisedLevel, asked)
     except CommandError as failure:
         if not str(failure).startswith("there is nothing of this name"):
             raise
@@ -52,4 +51,4 @@ def upgrade(
         brings = "; ".join(WORDS[number] for number in range(done.before + 1, done.level + 1) if number in WORDS)
         verb = "could be raised" if dry_run else "was raised"
         sentence = f"the feature level {verb} from {done.before} to {done.level}: {brings}"
-    tell(facts, sentence, output)
+    show_outcome(facts, sentence, options.output)

@@ -1,4 +1,4 @@
-"""`longhall cluster wing list|add|remove`: halls of their own beside the hall of a cluster, on chosen hosts."""
+"""`longhall cluster wing list|add|remove`: additional replication groups of a cluster, on chosen hosts."""
 
 from __future__ import annotations
 
@@ -6,25 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longhall.cli.cluster.errand import Errand, carry_out
+from longhall.cli.cluster.change import ClusterChange, run_change
 from longhall.cli.cluster.hosts import WaitOption
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, Row, show_rows
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import ApiOptions
+from longhall.cli.output import Row, columns, show_rows
 
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView, WingView
 
-_COLUMNS = (
-    Column("wing", "wing"),
-    Column("number", "number", right=True),
-    Column("leader", "leader", right=True),
-    Column("in_sync", "in sync"),
-    Column("keepers", "keepers"),
-    Column("reserved", "reserved"),
-    Column("placed", "placed", right=True),
-)
+_COLUMNS = columns("wing number leader in_sync keepers reserved placed", right="number leader placed")
 
 app = typer.Typer(name="wing", help="Halls of their own beside the hall, on chosen hosts.", no_args_is_help=True)
 
@@ -32,30 +25,32 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the wing
 
 
 @app.command("list")
-def list_wings(address: HttpOption = None, profile: ProfileOption = None, output: OutputOption = Format.TABLE) -> None:
-    """Show the wings of a cluster: who leads each, who keeps it, how much is placed there."""
+@with_option_groups
+def list_wings(
+    options: ApiOptions,
+) -> None:
+    """Show the wings of a cluster: the leader of each, its replicas, and how much is placed there."""
     from longhall.cli.profiles import find_http
 
-    view = ask(find_http(address, profile).address)
+    view = ask(find_http(options.address, options.profile).address)
     rows = [_row(wing) for wing in view.wings]
-    show_rows(rows, _COLUMNS, output, "there are no wings: they are made when something is placed in them")
+    show_rows(rows, _COLUMNS, options.output, "there are no wings: they are made when something is placed in them")
 
 
 @app.command("add")
+@with_option_groups
 def add_wing(
     name: NameArgument,
     hosts: Annotated[
         str, typer.Option("--hosts", metavar="NODE,NODE...", help="Where it is; the first leads it if it can.")
     ],
+    options: ApiOptions,
     reserved: Annotated[
         bool, typer.Option("--reserved", help="These hosts keep nothing else: they are drained first.")
     ] = False,
     wait: WaitOption = True,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Make a wing on these hosts, or move it there. Queues and topics are put there with the placement wing:NAME."""
+    """Create a wing on these hosts, or move it there. The placement wing:NAME puts queues and topics there."""
     try:
         numbers = [int(host) for host in hosts.split(",")]
     except ValueError:
@@ -66,24 +61,23 @@ def add_wing(
         return wing is not None and wing.leader != 0 and sorted(wing.in_sync) == sorted(numbers) == sorted(wing.hosts)
 
     asked = {"hosts": numbers, "reserved": reserved}
-    errand = Errand("PUT", f"cluster/wings/{name}", asked, done, f"the wing {name} is led and in sync")
-    carry_out(errand, wait, address, profile, output)
+    change = ClusterChange("PUT", f"cluster/wings/{name}", asked, done, f"the wing {name} is led and in sync")
+    run_change(change, wait, options)
 
 
 @app.command("remove")
+@with_option_groups
 def remove_wing(
     name: NameArgument,
-    address: HttpOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: ApiOptions,
 ) -> None:
-    """End a wing in which nothing is placed."""
+    """Remove a wing in which nothing is placed."""
 
     def done(view: ClusterView) -> bool:
         return all(wing.name != name for wing in view.wings)
 
-    errand = Errand("DELETE", f"cluster/wings/{name}", {}, done, f"the wing {name} is gone")
-    carry_out(errand, True, address, profile, output)
+    change = ClusterChange("DELETE", f"cluster/wings/{name}", {}, done, f"the wing {name} is gone")
+    run_change(change, True, options)
 
 
 def _row(wing: WingView) -> Row:

@@ -1,7 +1,7 @@
-"""`longhall pipeline ...`: work over many messages at once, on Spark. One file a job; this one only lists them.
+"""`longhall pipeline ...`: jobs on Spark over many messages. One file a job; this one only lists them.
 
-A job's file takes its words from the command line and hands them to `longhall.pipeline.jobs`; `running` gives it the
-session, the progress and the end.
+A job's file parses its options and calls `longhall.pipeline`; `spark_job` provides the session, the progress and the
+end.
 """
 
 from __future__ import annotations
@@ -21,10 +21,5 @@ app = typer.Typer(
     help="Jobs on Spark: archive, replay, sql, report, reconcile. They need longhall[spark] and Java.",
     no_args_is_help=True,
 )
-app.command()(check)
-app.command()(archive)
-app.command()(replay)
-app.command()(sql)
-app.command()(report)
-app.command()(reconcile)
-app.command()(redrive)
+for command in (check, archive, replay, sql, report, reconcile, redrive):
+    app.command()(command)

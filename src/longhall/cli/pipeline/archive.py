@@ -1,4 +1,4 @@
-"""`longhall pipeline archive`: topics and queues into Parquet files that replay, Spark and others read."""
+"""`longhall pipeline archive`: topics and queues as Parquet files that replay, Spark and others read."""
 
 from __future__ import annotations
 
@@ -6,63 +6,44 @@ from typing import Annotated
 
 import typer
 
-from longhall.cli.options import OutputOption, ProfileOption
-from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.running import (
-    BootstrapOption,
-    MasterOption,
-    OnceOption,
-    SparkOption,
-    TopicsOption,
-    running,
-)
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.output import show_facts
+from longhall.cli.pipeline.spark_job import OnceOption, SparkOptions, TopicsOption, split_names
 
 ToOption = Annotated[
     str,
-    typer.Option("--to", metavar="DIR", help="Where the archive lies: a path, s3://BUCKET/PREFIX, hdfs://HOST/PATH."),
+    typer.Option("--to", metavar="DIR", help="The archive: a path, s3://BUCKET/PREFIX, hdfs://HOST/PATH."),
 ]
 AllowLossOption = Annotated[
-    bool, typer.Option("--allow-loss", help="Go on behind messages that were deleted before they were archived.")
+    bool, typer.Option("--allow-loss", help="Continue behind messages that were deleted before they were archived.")
 ]
-MergeOption = Annotated[bool, typer.Option("--merge/--no-merge", help="Make large files out of small ones.")]
+MergeOption = Annotated[bool, typer.Option("--merge/--no-merge", help="Merge small files into large ones.")]
 IntervalOption = Annotated[
-    float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="How often to look, when continuous.")
+    float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="The interval of a continuous job.")
 ]
 
 
+@with_option_groups
 def archive(
     topics: TopicsOption,
     to: ToOption,
-    bootstrap: BootstrapOption = None,
+    options: SparkOptions,
     once: OnceOption = True,
     allow_loss: AllowLossOption = False,
     merge: MergeOption = True,
     interval: IntervalOption = 10.0,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Archive topics and queues as Parquet, each message exactly once."""
     from longhall.pipeline.archive.job import Archiver, Options
     from longhall.pipeline.archive.storage import Storage
 
-    silent = output is Format.JSON
-    with running(
-        "archive", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
-        options = Options(
-            bootstrap=job.bootstrap,
-            topics=tuple(dict.fromkeys(name.strip() for name in topics.split(",") if name.strip())),
-            to=to,
-            once=once,
-            allow_loss=allow_loss,
-            merge=merge,
-            interval_s=interval,
+    with options.start_job("archive") as job:
+        settings = Options(
+            job.bootstrap, split_names(topics), to, once=once, allow_loss=allow_loss, merge=merge, interval_s=interval
         )
         archiver = Archiver(
             job.spark,
-            options,
+            settings,
             job.steps.say,
             lambda messages, total: job.steps.show("archived", messages, total or None),
             job.wait,
@@ -71,7 +52,7 @@ def archive(
         done = archiver.done
     show_facts(
         {
-            "archive": Storage(to).name,  # What is secret in a URL is told to nobody.
+            "archive": Storage(to).name,  # Without the secrets of a URL.
             "messages": done.messages,
             "bytes": done.bytes,
             "files": done.files,
@@ -79,5 +60,5 @@ def archive(
             "leftovers_removed": done.swept,
             "offsets_lost": done.lost,
         },
-        output,
+        options.output,
     )

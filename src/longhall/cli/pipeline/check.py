@@ -1,42 +1,36 @@
-"""`longhall pipeline check`: whether jobs can run here, before one of them has to find out."""
+"""`longhall pipeline check`: verify that jobs can run here."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longhall.cli.options import OutputOption, ProfileOption
-from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOption, failures_in_one_line, running
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.output import show_facts
+from longhall.cli.pipeline.spark_job import SparkOptions, failures_in_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from longhall.pipeline.visit import Visit
+    from longhall.pipeline.executor_check import ExecutorReport
 
 
+@with_option_groups
 def check(
-    bootstrap: BootstrapOption = None,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    options: SparkOptions,
 ) -> None:
-    """Check Java, PySpark, the executors, and their way to the hall."""
+    """Check Java, PySpark, the executors, and their connection to the hall."""
     from longhall.pipeline.spark import check_java, check_pyspark
 
     with failures_in_one_line():
         facts: dict[str, object] = {"pyspark": check_pyspark(), "java": check_java()}
-    silent = output is Format.JSON
-    with running(
-        "check", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
+    with options.start_job("check") as job:
         context = job.spark.sparkContext
         address = job.bootstrap
 
-        def look(_: Iterable[int]) -> Iterable[Visit]:
-            from longhall.pipeline.visit import visit
+        def look(_: Iterable[int]) -> Iterable[ExecutorReport]:
+            from longhall.pipeline.executor_check import check_executor
 
-            yield visit(address)
+            yield check_executor(address)
 
         # Two visits, so that a cluster sends them to two executors.
         seen = context.parallelize(range(2), 2).mapPartitions(look).collect()
@@ -46,4 +40,4 @@ def check(
         words = ["shipped" if seen[0].shipped else "installed", "compiled" if seen[0].compiled else "plain"]
         facts["executors_longhall"] = ", ".join(words)
         facts["topics_seen_from_executors"] = seen[0].topics
-    show_facts(facts, output)
+    show_facts(facts, options.output)

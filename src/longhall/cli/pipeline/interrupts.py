@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM at a job: it comes to an end from which the same command goes on, and says so in one line.
+"""Ctrl-C and SIGTERM in a job: it stops at a point from which the same command continues, and says so in one line.
 
-Spark's own handler of interrupts asks Java in the middle of whatever the same thread is asking, which breaks both. So
-the work is done in a thread of its own, and the main thread only waits for its end or for a signal. Then the work is
-asked to end, and what it waits for on Spark is cancelled; who does not end after that ends with the process. Nothing
-here is needed for safety: a job that is killed is as good to go on from. It is for people and for service managers.
+Spark's own signal handler calls Java while the same thread is in another call, which breaks both. So the work runs in a
+thread of its own, and the main thread only waits for its end or for a signal. Then the work is asked to end, and its
+Spark jobs are cancelled; a thread that does not end after that ends with the process. Nothing here is needed for
+safety: a killed job can be continued as well. It is for people and for service managers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from longhall.cli.exits import Exit
 LOOK_S: Final = 0.1
 GRACE_S: Final = 1.0  # For the work to end by itself, before what it waits for is cancelled, and between two attempts.
 ATTEMPTS_MAX: Final = 10
-AGAIN_S: Final = 1.0  # Some send a signal twice at once; a second one later than that is from somebody in a hurry.
+AGAIN_S: Final = 1.0  # Some tools send a signal twice at once; a second one later than that ends the process.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _T = TypeVar("_T")
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 @final
 class Interrupts:
-    """Use it in a `with`, in which SIGTERM interrupts as Ctrl-C does; from `attend` on both are only noted."""
+    """A context in which SIGTERM interrupts as Ctrl-C does; during `attend` both are only noted."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -39,15 +39,15 @@ class Interrupts:
 
     @property
     def came(self) -> bool:
-        """Whether the work was to end before it was done."""
+        """True if the work was interrupted."""
         return self._wanted.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """For the work: sleep, but no longer than until an end is wanted; returns whether it is."""
+        """Sleep until the time is over or an interrupt comes; true if one came. Called by the work."""
         return self._wanted.wait(seconds)
 
     def attend(self, work: Callable[[], _T], cancel: Callable[[], object]) -> _T | None:
-        """What the work returns, or raises. None if it was interrupted and had nothing to return."""
+        """Run the work; returns its result or raises its exception. None if it was interrupted without a result."""
         over = threading.Event()
         returned: list[_T] = []
         raised: list[BaseException] = []
@@ -95,7 +95,7 @@ class Interrupts:
             signal.signal(each, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        """No more than a note: the main thread may hold any lock just now, those of events as well."""
+        """Only note the signal: the main thread may hold any lock now, also those of events."""
         now = self._clock()
         if self._signalled_at is None:
             self._signalled_at = now

@@ -1,7 +1,7 @@
-"""Jobs that look at one name after another, once or again and again: reconcile and report.
+"""Jobs that process one name after another, once or repeatedly: reconcile and report.
 
-What a pass has found is noted in a file of the user's own for this very command. Whoever was interrupted and comes
-again soon goes on with the same period behind the names that are done; a pass that is complete leaves nothing behind.
+The results of a pass are stored in a file of the user for this very command. A command that was interrupted and is
+repeated soon continues with the same period and skips the names that are done; a complete pass removes the file.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, final
 
 import typer
 
-from longhall.cli.moments import show_moment
-from longhall.cli.pipeline.period import period_of
+from longhall.cli.pipeline.input_options import period_of
+from longhall.cli.timestamps import show_timestamp
 
 if TYPE_CHECKING:
+    from longhall.cli.pipeline.input_options import InputOptions
     from longhall.pipeline.fates import Period
 
-RESUMED_MS_MAX: Final = 3_600_000  # Later than that "24h ago" means another day, and a pass begins anew.
+RESUMED_MS_MAX: Final = 3_600_000  # Later than that "24h ago" means another day, and a new pass starts.
 
 IntervalOption = Annotated[
-    float, typer.Option("--interval", min=1.0, metavar="SECONDS", help="How often to look, when continuous.")
+    float, typer.Option("--interval", min=1.0, metavar="SECONDS", help="The interval of a continuous job.")
 ]
 
 
 def passes(
     job: str,
     words: Mapping[str, Any],
-    since: str,
-    until: str,
+    evidence: InputOptions,
     *,
     once: bool,
     interval_s: float,
     wait: Callable[[float], bool],
 ) -> Iterator[Pass]:
-    """The passes of a command: one, or one every so many seconds with the period as it is by then.
+    """The passes of a command: one, or one every `interval_s` seconds with the current period.
 
-    `wait` says after that time, or before, whether it was the last.
+    `wait` sleeps for that time and returns true if the pass was the last.
     """
     while True:
-        yield Pass(job, {**words, "since": since, "until": until}, since, until)
+        yield Pass(job, {**words, "since": evidence.since, "until": evidence.until}, evidence.since, evidence.until)
         if once or wait(interval_s):
             return
 
 
 @final
 class Pass:
-    """One pass: its period, and what is known of names already."""
+    """One pass: its period, and the results so far."""
 
     def __init__(self, job: str, words: Mapping[str, Any], since: str, until: str) -> None:
         name = hashlib.sha256(json.dumps(words, sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -65,10 +65,10 @@ class Pass:
             self.period = period_of(since, until)
         else:
             self.begun_ms, self.period, self.known = begun
-            self.resumed = f"going on with what began at {show_moment(self.begun_ms)}; {len(self.known)} are done"
+            self.resumed = f"going on with what began at {show_timestamp(self.begun_ms)}; {len(self.known)} are done"
 
     def note(self, name: str, found: Any) -> None:
-        """Keep what was found. A disk that does not take it costs a rerun its time, and nothing else."""
+        """Store a result. If the disk refuses it, a repeated command only takes longer."""
         self.known[name] = found
         document = {"begun_ms": self.begun_ms, "period": list(self.period), "known": self.known}
         fresh = self._file.with_suffix(f".{os.getpid()}")
@@ -80,7 +80,7 @@ class Pass:
             pass
 
     def end(self) -> None:
-        """All names are done."""
+        """Remove the file: all names are done."""
         try:
             self._file.unlink(missing_ok=True)
         except OSError:

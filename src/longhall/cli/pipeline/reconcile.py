@@ -1,4 +1,4 @@
-"""`longhall pipeline reconcile`: whether all that was sent to queues was settled, and what was delivered twice."""
+"""`longhall pipeline reconcile`: whether every message sent to queues was settled, and which were delivered twice."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longhall.cli.exits import Exit
-from longhall.cli.moments import show_moment
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Column, Format, note, show_json, show_rows
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.output import Column, Format, print_note, show_json, show_rows
+from longhall.cli.pipeline.input_options import InputOptions
 from longhall.cli.pipeline.passes import IntervalOption, Pass, passes
-from longhall.cli.pipeline.period import ArchiveOption, SinceOption, UntilOption, period_of
-from longhall.cli.pipeline.running import BootstrapOption, Job, MasterOption, OnceOption, SparkOption, running
-from longhall.cli.profiles import find_http
+from longhall.cli.pipeline.spark_job import Job, OnceOption, SparkOptions, split_names
+from longhall.cli.timestamps import show_timestamp
 
 if TYPE_CHECKING:
     from longhall.pipeline.reconcile import Balance
@@ -25,52 +24,50 @@ _COLUMNS = tuple(
 )  # fmt: skip
 
 
+@with_option_groups
 def reconcile(
     queues: Annotated[str, typer.Option("--queues", "-q", metavar="A,B", help="Queues, by name, with commas between.")],
-    bootstrap: BootstrapOption = None,
-    since: SinceOption = "24h ago",
-    until: UntilOption = "now",
-    archive: ArchiveOption = None,
+    options: SparkOptions,
+    evidence: InputOptions,
     topic: Annotated[str, typer.Option("--topic", help="The topic of a queue that was declared over one.")] = "",
-    state: Annotated[bool, typer.Option("--state/--no-state", help="Ask the queues what they have now.")] = True,
     grace: Annotated[
-        float, typer.Option("--grace", metavar="MINUTES", help="Without that: what is younger counts as open.")
+        float, typer.Option("--grace", metavar="MINUTES", help="With --no-state: younger messages count as open.")
     ] = 15.0,
     transactions: Annotated[
         bool, typer.Option("--transactions", help="Producers use transactions: gaps of offsets are their markers.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Fail also if something was delivered twice.")] = False,
-    list_max: Annotated[int, typer.Option("--list", min=0, help="So many messages are listed of each kind.")] = 100,
+    list_max: Annotated[int, typer.Option("--list", min=0, help="The most messages to list of each kind.")] = 100,
     once: OnceOption = True,
     interval: IntervalOption = 60.0,
-    http: HttpOption = None,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Hold what was sent against what was delivered and settled. Exit code 1 if anything was lost."""
-    from longhall.pipeline.evidence import ArchivePlace, LivePlace
+    """Compare sent messages with delivered and settled ones. Exit code 1 if anything was lost."""
     from longhall.pipeline.reconcile import Balance, reconcile
 
-    period_of(since, until)  # What is no time is told before anything begins.
-    names = [name.strip() for name in queues.split(",") if name.strip()]
+    evidence.check()
+    names = split_names(queues)
     balances: list[Balance] = []
 
     def look(job: Job) -> None:
-        there = find_http(http, profile) if state else ("", "", "")
-        place = ArchivePlace(job.spark, archive) if archive else LivePlace(job.spark, job.bootstrap, *there)
-        words = {"queues": names, "bootstrap": job.bootstrap, "archive": archive, "topic": topic, "state": state,
-                 "grace": grace, "list": list_max}  # fmt: skip
+        place = evidence.open(job, options.profile)
+        words = {
+            "queues": names,
+            "bootstrap": job.bootstrap,
+            "archive": evidence.archive,
+            "topic": topic,
+            "state": evidence.state,
+            "grace": grace,
+            "list": list_max,
+        }
 
         def balance(name: str, at: Pass) -> Balance:
             if name not in at.known:
-                evidence = place.queue(name, at.period, topic)
-                found = reconcile(name, evidence, at.period, grace_ms=int(grace * 60_000), listed_max=list_max)
+                records = place.queue(name, at.period, topic)
+                found = reconcile(name, records, at.period, grace_ms=int(grace * 60_000), listed_max=list_max)
                 at.note(name, found._asdict())
             return Balance(**at.known[name])
 
-        for at in passes("reconcile", words, since, until, once=once, interval_s=interval, wait=job.wait):
+        for at in passes("reconcile", words, evidence, once=once, interval_s=interval, wait=job.wait):
             job.steps.say(at.resumed)
             found = []
             for number, name in enumerate(names):
@@ -79,15 +76,12 @@ def reconcile(
             balances[:] = found
             at.end()
             if not once:
-                _show(balances, output, transactions)
+                _show(balances, options.output, transactions)
 
-    with running(
-        "reconcile", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark,
-        silent=output is Format.JSON, reaches=archive is None,
-    ) as job:  # fmt: skip
+    with options.start_job("reconcile", reaches=evidence.archive is None) as job:
         job.attend(lambda: look(job), once=once)
     if once:
-        _show(balances, output, transactions)
+        _show(balances, options.output, transactions)
     fine = all(each.is_complete(transactions) and not (strict and each.twice) for each in balances)
     raise typer.Exit(Exit.OK if fine else Exit.REFUSED)
 
@@ -101,14 +95,14 @@ def _show(balances: list[Balance], output: Format, transactions: bool) -> None:
     for each in balances:
         for lost in each.lost_messages:
             print(f"lost     {each.queue} {lost['message_id']} at {lost['partition']}:{lost['offset']}, "
-                  f"sent {show_moment(lost['sent_ms'])}, delivered {lost['deliveries']} times")  # fmt: skip
+                  f"sent {show_timestamp(lost['sent_ms'])}, delivered {lost['deliveries']} times")  # fmt: skip
         for gap in each.gap_ranges:
             print(f"gap      {each.queue} partition {gap['partition']}, offsets {gap['first']} to {gap['last']}")
         for twice in each.twice_messages:
             why = ", after its settle" if twice["after_settle"] else ", after a rewind" if twice["after_rewind"] else ""
             print(f"repeated {each.queue} {twice['message_id']} at {twice['partition']}:{twice['offset']}, "
-                  f"{twice['deliveries']} times from {show_moment(twice['first_delivered_ms'])}{why}")  # fmt: skip
+                  f"{twice['deliveries']} times from {show_timestamp(twice['first_delivered_ms'])}{why}")  # fmt: skip
         if each.is_complete(transactions):
-            note(f"{each.queue}: all {each.sent:,} messages are accounted for")
+            print_note(f"{each.queue}: all {each.sent:,} messages are accounted for")
         else:
-            note(f"{each.queue}: {each.lost:,} messages are lost, {each.gap_offsets:,} offsets unaccounted for")
+            print_note(f"{each.queue}: {each.lost:,} messages are lost, {each.gap_offsets:,} offsets unaccounted for")

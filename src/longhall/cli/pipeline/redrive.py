@@ -1,4 +1,4 @@
-"""`longhall pipeline redrive`: the dead letters that a query chooses go back to work."""
+"""`longhall pipeline redrive`: move the dead letters that a query selects back to their queues."""
 
 from __future__ import annotations
 
@@ -6,42 +6,33 @@ from typing import Annotated
 
 import typer
 
-from longhall.cli.options import HttpOption, OutputOption, ProfileOption
-from longhall.cli.output import Format, tell
-from longhall.cli.pipeline.running import BootstrapOption, MasterOption, SparkOption, running
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.options import HttpOption
+from longhall.cli.output import show_outcome
+from longhall.cli.pipeline.spark_job import SparkOptions
 from longhall.cli.profiles import find_http
 
 
+@with_option_groups
 def redrive(
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Whose dead letters, or the queue of dead letters.")],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="A queue with dead letters, or the dead-letter queue.")],
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="SQL over dead_letters, messages, leases; it gives a message_id.")
     ],
-    to: Annotated[str, typer.Option("--to", metavar="QUEUE", help="Where to; else each where it came from.")] = "",
-    rate: Annotated[int, typer.Option("--rate", min=0, help="So many a second; 0: as fast as it goes.")] = 0,
-    bootstrap: BootstrapOption = None,
+    options: SparkOptions,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="QUEUE", help="The target queue; by default each message returns to its source."),
+    ] = "",
+    rate: Annotated[int, typer.Option("--rate", min=0, help="Messages a second; 0: no limit.")] = 0,
     http: HttpOption = None,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
-    """Send the dead letters back to work that a query chooses, by anything in them."""
-    from longhall.pipeline.queue_tables import LIVE, QueueTables, redrive, run_query
+    """Move the dead letters that a query selects, by anything in them."""
+    from longhall.pipeline.job_input import LiveInput
+    from longhall.pipeline.queue_tables import LIVE, redrive, run_query
 
-    silent = output is Format.JSON
-    with running(
-        "redrive", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
-        there = find_http(http, profile)
-        tables = QueueTables(
-            job.spark,
-            queue,
-            bootstrap=job.bootstrap,
-            http=there.address,
-            access_key=there.access_key,
-            secret=there.secret,
-        )
+    with options.start_job("redrive") as job:
+        tables = LiveInput(job.spark, job.bootstrap, *find_http(http, options.profile)).tables(queue)
 
         def work() -> int:
             chosen = run_query(job.spark, tables.register(prefix="", names=LIVE), query)
@@ -53,4 +44,4 @@ def redrive(
             return moved
 
         moved = job.attend(work, once=True)
-    tell({"queue": queue, "moved": moved}, f"moved {moved} messages", output)
+    show_outcome({"queue": queue, "moved": moved}, f"moved {moved} messages", options.output)

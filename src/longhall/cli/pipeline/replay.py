@@ -1,4 +1,4 @@
-"""`longhall pipeline replay`: messages of an archive or a topic again, into any topic or queue."""
+"""`longhall pipeline replay`: replay messages of an archive or a topic into any topic or queue."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ from typing import Annotated
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.moments import parse_moment_ms
-from longhall.cli.options import OutputOption, ProfileOption
-from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.running import (
-    BootstrapOption,
-    MasterOption,
-    OnceOption,
-    SparkOption,
-    TopicsOption,
-    running,
-)
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.output import show_facts
+from longhall.cli.pipeline.spark_job import OnceOption, SparkOptions, TopicsOption, split_names
+from longhall.cli.timestamps import parse_timestamp_ms
 
 ToOption = Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic or queue that gets the messages.")]
 FromOption = Annotated[
@@ -29,26 +22,27 @@ UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help
 KeyOption = Annotated[list[str] | None, typer.Option("--key", help="Only messages with this key; repeatable.")]
 HeaderOption = Annotated[
     list[str] | None,
-    typer.Option("--header", metavar="NAME[=VALUE]", help="Only messages with this header; repeatable, all must fit."),
+    typer.Option(
+        "--header", metavar="NAME[=VALUE]", help="Only messages with this header; repeatable, all must match."
+    ),
 ]
 WhereOption = Annotated[
     str, typer.Option("--where", metavar="SQL", help="Only messages for which this is true, in Spark's SQL.")
 ]
 SpeedOption = Annotated[
-    float, typer.Option("--speed", min=0.0, help="1: as far apart as they were; 2: twice as fast; 0: without waiting.")
+    float, typer.Option("--speed", min=0.0, help="1: the original intervals; 2: twice as fast; 0: without waiting.")
 ]
-RateOption = Annotated[float, typer.Option("--rate", min=0.0, metavar="N", help="At most so many messages a second.")]
-NameOption = Annotated[
-    str, typer.Option("--name", help="What this replay is called; with the same name it goes on where it was.")
-]
+RateOption = Annotated[float, typer.Option("--rate", min=0.0, metavar="N", help="The most messages a second.")]
+NameOption = Annotated[str, typer.Option("--name", help="The name of this replay; the same name continues it.")]
 INTERVAL_S = 10.0
 
 
+@with_option_groups
 def replay(
     topics: TopicsOption,
     to: ToOption,
+    options: SparkOptions,
     source: FromOption = "",
-    bootstrap: BootstrapOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     key: KeyOption = None,
@@ -58,10 +52,6 @@ def replay(
     rate: RateOption = 0.0,
     name: NameOption = "",
     once: OnceOption = True,
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
 ) -> None:
     """Replay messages of an archive or a topic into a topic or queue, each exactly once."""
     from longhall.pipeline.replay.job import Done, Options, replay
@@ -72,16 +62,13 @@ def replay(
     )
     now_ms = int(time.time() * 1000)
     if since is not None:
-        chosen = chosen._replace(since_ms=parse_moment_ms(since, now_ms))
+        chosen = chosen._replace(since_ms=parse_timestamp_ms(since, now_ms))
     if until is not None:
-        chosen = chosen._replace(until_ms=parse_moment_ms(until, now_ms))
-    silent = output is Format.JSON
-    with running(
-        "replay", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
-        options = Options(
+        chosen = chosen._replace(until_ms=parse_timestamp_ms(until, now_ms))
+    with options.start_job("replay") as job:
+        settings = Options(
             bootstrap=job.bootstrap,
-            topics=tuple(dict.fromkeys(each.strip() for each in topics.split(",") if each.strip())),
+            topics=split_names(topics),
             to=to,
             archive=source,
             selection=chosen,
@@ -98,7 +85,7 @@ def replay(
         def work() -> None:
             nonlocal done
             while True:
-                latest = replay(job.spark, options, job.steps.say, show, job.wait)
+                latest = replay(job.spark, settings, job.steps.say, show, job.wait)
                 done = Done(latest.name, done.messages + latest.messages)
                 if once or job.wait(INTERVAL_S):
                     return
@@ -106,7 +93,7 @@ def replay(
         job.attend(work, once=once)
         if once and not done.messages:
             job.steps.say(f"nothing was left of the replay {done.name}; another --name does it again")
-    show_facts({"replay": done.name, "to": to, "messages": done.messages}, output)
+    show_facts({"replay": done.name, "to": to, "messages": done.messages}, options.output)
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

@@ -1,4 +1,4 @@
-"""`longhall pipeline sql`: a query that keeps running, from topics to a topic."""
+"""`longhall pipeline sql`: a continuous query from topics to a topic."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from longhall.cli.options import OutputOption, ProfileOption
-from longhall.cli.output import Format, show_facts
-from longhall.cli.pipeline.running import (
-    BootstrapOption,
-    MasterOption,
-    OnceOption,
-    SparkOption,
-    Steps,
-    failures_in_one_line,
-    running,
-)
+from longhall.cli.option_groups import with_option_groups
+from longhall.cli.output import show_facts
+from longhall.cli.pipeline.spark_job import OnceOption, ProgressDisplay, SparkOptions, failures_in_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -39,26 +31,24 @@ WatermarkOption = Annotated[
     typer.Option("--watermark", metavar="[[TOPIC.]COLUMN=]DELAY", help="How late messages may be, as '10 minutes'."),
 ]
 CheckpointOption = Annotated[
-    str, typer.Option("--checkpoint", metavar="DIR", help="Where progress is kept. [default: one for this very query]")
+    str,
+    typer.Option("--checkpoint", metavar="DIR", help="The directory of the checkpoint. [default: one for this query]"),
 ]
 
 
+@with_option_groups
 def sql(
     query: QueryArgument,
     to: ToOption,
-    bootstrap: BootstrapOption = None,
+    options: SparkOptions,
     once: OnceOption = False,
     schema: SchemaOption = None,
     watermark: WatermarkOption = None,
     checkpoint: CheckpointOption = "",
     mode: Annotated[
-        str, typer.Option("--mode", help="append, update or complete: which rows of groups are told.")
+        str, typer.Option("--mode", help="append, update or complete: which rows of groups are emitted.")
     ] = "append",
-    starting: Annotated[str, typer.Option("--starting", help="earliest or latest, when it is run first.")] = "earliest",
-    master: MasterOption = None,
-    spark: SparkOption = None,
-    profile: ProfileOption = None,
-    output: OutputOption = Format.TABLE,
+    starting: Annotated[str, typer.Option("--starting", help="earliest or latest, for the first run.")] = "earliest",
 ) -> None:
     """Run a query over topics continuously; its rows become JSON messages of a topic, each exactly once."""
     from longhall.pipeline.sql import SqlOptions, parse_schemas, parse_watermark, start
@@ -66,11 +56,8 @@ def sql(
     with failures_in_one_line():
         schemas = parse_schemas(schema or [])
         watermarks = tuple(parse_watermark(each) for each in watermark or [])
-    silent = output is Format.JSON
-    with running(
-        "sql", bootstrap=bootstrap, profile=profile, master=master, spark_settings=spark, silent=silent
-    ) as job:
-        wish = SqlOptions(
+    with options.start_job("sql") as job:
+        query_options = SqlOptions(
             query=query,
             to=to,
             bootstrap=job.bootstrap,
@@ -83,13 +70,17 @@ def sql(
         )
         # A micro-batch of a small query is not worth two hundred tasks.
         job.spark.conf.set("spark.sql.shuffle.partitions", str(job.spark.sparkContext.defaultParallelism))
-        done = job.attend(lambda: follow(start(job.spark, wish, job.steps.say), job.steps, job.wait), once=once)
+        done = job.attend(
+            lambda: follow(start(job.spark, query_options, job.steps.say), job.steps, job.wait), once=once
+        )
         rows, batches = done or (0, 0)
-    show_facts({"to": to, "messages_read": rows, "batches": batches, "checkpoint": wish.place()}, output)
+    show_facts(
+        {"to": to, "messages_read": rows, "batches": batches, "checkpoint": query_options.place()}, options.output
+    )
 
 
-def follow(query: StreamingQuery, steps: Steps, wait: Callable[[float], bool]) -> tuple[int, int]:
-    """Tell how far it is until it ends, or until an end is wanted; returns how many rows and batches it read."""
+def follow(query: StreamingQuery, steps: ProgressDisplay, wait: Callable[[float], bool]) -> tuple[int, int]:
+    """Show the progress until the query ends or `wait` says to stop; returns the rows and batches that it read."""
     seen: dict[int, int] = {}
     while True:
         is_over = not query.isActive

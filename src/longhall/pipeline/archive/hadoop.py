@@ -1,6 +1,6 @@
-"""What pyarrow needs for HDFS and does not look for itself: Java, and Hadoop's jars, which PySpark brings along.
+"""Java and Hadoop's jars for pyarrow's HDFS file system, which does not look for them itself; PySpark brings both.
 
-What is left is Hadoop's own `libhdfs.so`, which is in no package of Python's. Where it lies only its owner knows.
+Hadoop's own `libhdfs.so` is in no Python package, so its path must be configured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MISSING: Final = {
 
 
 def prepare_hadoop() -> None:
-    """Name Java and the jars to libhdfs, unless somebody has named them."""
+    """Set the paths of Java and the jars for libhdfs, unless they are set."""
     java = shutil.which("java")
     if java is not None:
         os.environ.setdefault("JAVA_HOME", str(Path(java).resolve().parent.parent))
@@ -30,7 +30,7 @@ def prepare_hadoop() -> None:
 
 
 def missing_hadoop(said: str) -> str | None:
-    """What to do about a failure of pyarrow's that comes of what is not there; None if that is not it."""
+    """The advice for a failure of pyarrow that is caused by a missing part; None for another failure."""
     return next((advice for words, advice in _MISSING.items() if words in said), None)
 
 

@@ -1,36 +1,37 @@
-"""The archiver: round by round, what topics have behind their manifests becomes files, then counts, then may go.
+"""The archiver: in rounds, new messages are written to files, added to the manifest, and released for deletion.
 
     plan      ranges behind the manifest's ends, up to the last committed message        driver
     write     each range from its leader into files, whole or not at all                 tasks
     publish   the next version of the manifest names them                                driver
     tell      the group longhall.archive commits the ends: the broker may truncate       driver
 
-Whatever is killed between any two of these, the next run goes on from the manifest: what was written without counting
-is recognised or swept, what counts is told again. Files are never changed, so nothing can be in the archive twice.
+After a crash between any two steps the next run continues from the manifest: files that no manifest names are
+recognised or removed, and the ends are committed again. Files are never changed, so no message is in the archive twice.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from longhall.client.groups import Committed, Place
 from longhall.client.hall import Hall
 from longhall.names import ARCHIVE_GROUP
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended, merged, to_merge, without_retired
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import COLUMNS, FILE_BYTES_MAX
-from longhall.pipeline.archive.planning import next_round
+from longhall.pipeline.archive.plan import next_round
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.archive.work import Merging, Writing, do
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.archive.tasks import MergeTask, WriteTask, run_task
+from longhall.pipeline.blocking_client import BlockingClient
+from longhall.pipeline.job_control import Say, Show, Wait
 from longhall.pipeline.options import Offsets, Subscription
+from longhall.pipeline.partition_reader import committed_read_task
 from longhall.pipeline.plan import Range
-from longhall.pipeline.reading import Work
-from longhall.pipeline.refusals import PipelineError, clear_line, worn_out
-from longhall.pipeline.survey import Survey, Topic
+from longhall.pipeline.refusals import PipelineError, one_line_reason, too_many_failures
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,10 +40,6 @@ ROUND_TRIES_MAX: Final = 3
 PIECES_A_CORE: Final = 2  # In one round, so that a slow task does not leave the other cores idle.
 RETIRED_MS: Final = 3_600_000
 INTERVAL_S: Final = 10.0
-
-Say = Callable[[str], None]
-Show = Callable[[int, int], None]
-Wait = Callable[[float], bool]
 
 
 class Options(NamedTuple):
@@ -60,7 +57,7 @@ class Options(NamedTuple):
 
 @final
 class Done:
-    """What one run has done so far."""
+    """The counts of one run so far."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -73,7 +70,7 @@ class Done:
 
 @final
 class Archiver:
-    """One run over some topics. `say` hears what happens, `show` how far it is; `wait` sleeps, or wants an end."""
+    """One run over some topics. `say` prints a line, `show` the progress; `wait` sleeps and says whether to stop."""
 
     def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show, wait: Wait | None = None) -> None:
         if not options.topics:
@@ -85,26 +82,28 @@ class Archiver:
         self._show = show
         self._wait = wait or _sleep
         self._storage = Storage(options.to)
-        self._ledgers = {topic: Ledger(self._storage, topic) for topic in options.topics}
+        self._ledgers = {topic: ManifestLog(self._storage, topic) for topic in options.topics}
         self._manifests: dict[str, ArchiveManifest] = {}
         self._told: dict[Place, int] = {}
-        self._silent: set[str] = set()  # Topics whose broker hears of another archive.
+        self._silent: set[str] = set()  # Topics that another archive releases.
 
     def run(self) -> Done:
-        """Until all that was there at the start is archived, or until an end is wanted. Raises PipelineError."""
-        with Conversation(self._options.bootstrap) as conversation:
-            survey = Survey(conversation, Subscription(names=self._options.topics), read_committed=True)
+        """Run until everything that existed at the start is archived, or until `wait` says to stop. Raises
+        PipelineError.
+        """
+        with BlockingClient(self._options.bootstrap) as client:
+            survey = SubscriptionMetadata(client, Subscription(names=self._options.topics), read_committed=True)
             topics = survey.topics()
             self._storage.check()
             self._claim(topics)
-            self._listen(conversation, topics)
-            self._tell(conversation, topics)
+            self._listen(client, topics)
+            self._tell(client, topics)
             until = survey.latest(topics)
             total = self._behind(until) if self._options.once else 0
             while True:
                 worked = self._round(survey, topics, until)
                 if worked:
-                    self._tell(conversation, topics)
+                    self._tell(client, topics)
                     self._show(self.done.messages, total)
                 elif self._options.once:
                     break
@@ -136,7 +135,7 @@ class Archiver:
 
     # One round
 
-    def _round(self, survey: Survey, topics: dict[str, Topic], until: Offsets) -> bool:
+    def _round(self, survey: SubscriptionMetadata, topics: dict[str, Topic], until: Offsets) -> bool:
         for name, topic in topics.items():
             if topic.id.hex() != self._manifests[name].topic_id:
                 raise PipelineError(f"topic {name} was deleted and made anew while it was archived; start again")
@@ -155,10 +154,10 @@ class Archiver:
                 return False
             try:
                 written = self._do([self._writing(each, topics[each.topic]) for each in planned.ranges])
-            except Exception as failed:  # A worker died; the round is planned anew, and what was written is recognised.
+            except Exception as failed:  # A worker died; the round is planned again, and written files are recognised.
                 if self._wait(0.0):
                     return False
-                if clear_line(failed) is not None and not self._options.allow_loss:
+                if one_line_reason(failed) is not None and not self._options.allow_loss:
                     raise
                 failure = failed
                 self._say("a task failed; this round is done again")
@@ -166,27 +165,17 @@ class Archiver:
             self._take(planned.lost, written)
             return True
         assert failure is not None
-        raise worn_out(failure, ROUND_TRIES_MAX) from failure
+        raise too_many_failures(failure, ROUND_TRIES_MAX) from failure
 
-    def _writing(self, each: Range, topic: Topic) -> Writing:
-        work = Work(
-            bootstrap=self._options.bootstrap,
-            topic=each.topic,
-            topic_id=topic.id,
-            partition=each.partition,
-            start=each.start,
-            end=each.end,
-            columns=COLUMNS,
-            leader=topic.leaders.get(each.partition),
-            read_committed=True,
-        )
-        return Writing(self._options.to, work)
+    def _writing(self, each: Range, topic: Topic) -> WriteTask:
+        work = committed_read_task(self._options.bootstrap, topic, each, COLUMNS)
+        return WriteTask(self._options.to, work)
 
-    def _do(self, tasks: Sequence[Writing | Merging]) -> list[tuple[str, int, list[Piece]]]:
-        """On the executors; what they wrote must be seen from here before it counts."""
+    def _do(self, tasks: Sequence[WriteTask | MergeTask]) -> list[tuple[str, int, list[Piece]]]:
+        """Run tasks on the executors; the driver must see the files that they wrote before they count."""
         if not tasks:
             return []
-        written = self._context.parallelize(tasks, len(tasks)).map(do).collect()
+        written = self._context.parallelize(tasks, len(tasks)).map(run_task).collect()
         for _, _, pieces in written:
             for piece in pieces:
                 if piece.path and self._storage.size_bytes(piece.path) != piece.size_bytes:
@@ -217,10 +206,10 @@ class Archiver:
                 self._merge(name)
 
     def _merge(self, name: str) -> None:
-        """Small files of one topic into larger ones."""
+        """Merge small files of one topic into larger ones."""
         manifest = self._manifests[name]
         tasks = [
-            Merging(self._options.to, name, manifest.topic_id, int(part), run)
+            MergeTask(self._options.to, name, manifest.topic_id, int(part), run)
             for part, pieces in manifest.partitions.items()
             for run in to_merge(pieces, self._options.file_bytes_max)
         ]
@@ -229,7 +218,7 @@ class Archiver:
         try:
             written = self._do(tasks)
         except Exception as failed:  # A worker died. The small files stay as they are until the next time.
-            if clear_line(failed) is not None:
+            if one_line_reason(failed) is not None:
                 raise
             if not self._wait(0.0):
                 self._say("a task failed; small files are merged later")
@@ -240,16 +229,16 @@ class Archiver:
         self._publish(name, without_retired(manifest, _now_ms() - RETIRED_MS))
         self.done.swept += self._ledgers[name].sweep(self._manifests[name])
 
-    # What the broker is told
+    # Release to the broker
 
-    def _listen(self, conversation: Conversation, topics: dict[str, Topic]) -> None:
-        """Whom the broker believes now: nobody, this archive, or another one."""
+    def _listen(self, client: BlockingClient, topics: dict[str, Topic]) -> None:
+        """Look up the archive that the broker releases by: none, this one, or another."""
 
         async def ask(hall: Hall) -> dict[Place, Committed]:
             places = [(name, part) for name, topic in topics.items() for part in topic.leaders]
             return await hall.groups.offsets(ARCHIVE_GROUP, places)
 
-        for (name, part), known in conversation.ask(ask).items():
+        for (name, part), known in client.ask(ask).items():
             words = known.metadata.split(" ")
             if words[0] != topics[name].id.hex():
                 continue
@@ -259,10 +248,10 @@ class Archiver:
                 self._silent.add(name)
                 self._say(f"{name} is released by its archive at {place}; this one does not move that")
             elif known.offset > (self._manifests[name].end(part) or 0):
-                self._say(f"{name}-{part}: the archive has less than was told; nothing more is released until it has")
+                self._say(f"{name}-{part}: the archive has less than it released; nothing more is released for now")
 
-    def _tell(self, conversation: Conversation, topics: dict[str, Topic]) -> None:
-        """The manifest is durable: what it has may be truncated."""
+    def _tell(self, client: BlockingClient, topics: dict[str, Topic]) -> None:
+        """Commit the ends of a durable manifest, so that the broker may truncate."""
         offsets: dict[Place, Committed] = {}
         for name, manifest in self._manifests.items():
             for part in topics[name].leaders:
@@ -275,7 +264,7 @@ class Archiver:
             await hall.groups.commit(ARCHIVE_GROUP, offsets)
 
         if offsets:
-            conversation.ask(commit)
+            client.ask(commit)
             self._told.update({place: each.offset for place, each in offsets.items()})
 
 

@@ -1,11 +1,11 @@
-"""What an archive has of one topic: for every partition pieces one after another, without a hole and without overlap.
+"""The manifest of one topic: for every partition a sequence of pieces without gaps and overlaps.
 
     topic=orders/_manifest/00000000000000000012.json                       the manifest, one file a version
     topic=orders/partition=0/date=2026-11-15/<base>-<end>.parquet          offsets base to end, the end excluded
 
-A file that no manifest names does not count, whatever is in it. A piece without a path is a range in which there was no
-message: markers of transactions, or what compaction took. A piece that is `lost` was gone before anybody archived it.
-Pure: knows no file system, no hall and no clock.
+A file that no manifest names does not count. A piece without a path is a range without messages: transaction markers,
+or compacted messages. A piece that is `lost` was deleted before it was archived. Pure: no file system, no hall, no
+clock.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True):
-    """A file in whose place others came; it stays a while for those who read by an older manifest."""
+    """A file that was replaced by others; it stays for a while for readers of an older manifest."""
 
     path: str
     at_ms: int
 
 
 class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One version. Whoever claims the archive writes the next one with a writer of its own."""
+    """One version. A writer that claims the archive writes the next version with its own name."""
 
     topic: str
     topic_id: str
@@ -61,7 +61,7 @@ class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
         return self.partitions.get(str(partition), [])
 
     def end(self, partition: int) -> int | None:
-        """Behind the last offset that is archived; None where nothing is."""
+        """The end of the archived offsets; None if there are none."""
         pieces = self.pieces(partition)
         return pieces[-1].end if pieces else None
 
@@ -79,7 +79,7 @@ def encode(manifest: ArchiveManifest) -> bytes:
 
 
 def decode(data: bytes, name: str) -> ArchiveManifest:
-    """Raises PipelineError for what is damaged, of a later format, or has holes."""
+    """Raises PipelineError for a manifest that is damaged, of a later format, or has gaps."""
     try:
         manifest = msgspec.json.decode(data, type=ArchiveManifest)
     except msgspec.DecodeError as failure:
@@ -94,7 +94,7 @@ def decode(data: bytes, name: str) -> ArchiveManifest:
 
 
 def first_break(pieces: Sequence[Piece]) -> int | None:
-    """The offset at which pieces do not continue one another; None if they do."""
+    """The offset at which two pieces do not adjoin; None if all do."""
     for at, piece in enumerate(pieces):
         if piece.end <= piece.base or (at and piece.base != pieces[at - 1].end):
             return piece.base
@@ -102,7 +102,7 @@ def first_break(pieces: Sequence[Piece]) -> int | None:
 
 
 def extended(manifest: ArchiveManifest, added: dict[int, list[Piece]]) -> ArchiveManifest:
-    """With pieces behind the ends; whoever hands in others has a bug."""
+    """The manifest with more pieces, which must adjoin its ends."""
     partitions = dict(manifest.partitions)
     for number, pieces in added.items():
         whole = [*manifest.pieces(number), *pieces]
@@ -114,7 +114,7 @@ def extended(manifest: ArchiveManifest, added: dict[int, list[Piece]]) -> Archiv
 def merged(
     manifest: ArchiveManifest, partition: int, old: Sequence[Piece], new: Sequence[Piece], now_ms: int
 ) -> ArchiveManifest:
-    """With other files for the same range; the old ones retire."""
+    """The manifest with other files for the same range; the replaced files are retired."""
     pieces = manifest.pieces(partition)
     at = pieces.index(old[0])
     assert pieces[at : at + len(old)] == list(old), "only what the manifest has can be merged"
@@ -131,16 +131,16 @@ def merged(
 
 
 def without_retired(manifest: ArchiveManifest, before_ms: int) -> ArchiveManifest:
-    """Without the files that retired before; they are swept with the next sweep."""
+    """The manifest without files that were retired before a time; the next sweep removes them."""
     stay = [each for each in manifest.retired if each.at_ms >= before_ms]
     return msgspec.structs.replace(manifest, retired=stay)
 
 
 def to_merge(pieces: Sequence[Piece], content_bytes_max: int) -> list[list[Piece]]:
-    """Runs of small neighbours that are worth one file.
+    """Runs of small neighbouring files that are worth one file.
 
-    A run stays within one day and one file, and none of it is larger than all others together: so the file of a message
-    at least doubles whenever it is written again, which is a few times at most, however many small files come.
+    A run stays within one day and one file size, and no file of it is larger than all others together. So a message's
+    file at least doubles whenever it is written again, which bounds the number of rewrites.
     """
     runs: list[list[Piece]] = []
     for day in _days(pieces):
@@ -158,7 +158,7 @@ def to_merge(pieces: Sequence[Piece], content_bytes_max: int) -> list[list[Piece
 
 
 def _days(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Neighbours of the same day; what has no messages goes with any day, what is lost with none."""
+    """Neighbouring pieces of the same day; a piece without messages belongs to any day, a lost one to none."""
     days: list[list[Piece]] = []
     name: str | None = None
     for piece in pieces:

@@ -1,8 +1,8 @@
-"""Messages into Parquet files of an archive, and out of them.
+"""Parquet files of an archive, written and read.
 
-The same messages always become the same bytes: where row groups and files are cut depends on the messages alone, not on
-how they arrived. A file says in its footer what it holds, so that one which was written before a crash is known again.
-A file stays within one day (by the clock of UTC, of its first message) unless days change all the time.
+The same messages always become the same bytes: row groups and files are cut by the messages alone, not by how they
+arrived. The footer of a file says what it holds, so that a file from before a crash is recognised. A file stays within
+one day (UTC, of its first message) unless days alternate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from longhall.pipeline.archive.manifest import DAY_MS, Piece, piece_path
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.table import TYPES
+from longhall.pipeline.arrow_table import TYPES
 
 COLUMNS: Final = ("offset", "timestamp", "timestampType", "key", "value", "headers")
 SCHEMA: Final = pa.schema([pa.field(name, TYPES[name]) for name in COLUMNS])
@@ -33,7 +33,7 @@ _DAYS: Final = (-719_162, 2_932_896)  # What a calendar has: the years 1 to 9999
 
 @final
 class Writer:
-    """Files for one range of one partition, cut while the messages come."""
+    """The files of one range of one partition."""
 
     def __init__(
         self, storage: Storage, topic: str, topic_id: str, partition: int, base: int, cuts_days: bool = True
@@ -55,7 +55,7 @@ class Writer:
         self._parquet: Any = None
 
     def add(self, batch: Any) -> None:
-        """Messages in the order of their offsets."""
+        """Append messages in the order of their offsets."""
         offsets = batch.column(0).to_numpy()
         times_ms = batch.column(1).cast(pa.int64()).to_numpy() // 1000
         days = times_ms // DAY_MS
@@ -77,7 +77,7 @@ class Writer:
             at = until
 
     def close(self, end: int) -> None:
-        """Everything before `end` was added: the last file ends there."""
+        """Finish the last file, which ends at `end`."""
         if end == self._base:
             return
         if self._parquet is None:
@@ -153,7 +153,7 @@ class Writer:
 
 
 def _put(storage: Storage, piece: Piece, topic_id: str, data: Any) -> Piece:
-    """Write a file that may be there already, from a try before: then that one stays, and is described as it is."""
+    """Write a file. If an earlier attempt has written it already, that file stays and is described as it is."""
     if storage.has_links and storage.put_if_absent(piece.path, data):
         return piece
     known = recognised(storage, piece.path, topic_id)
@@ -164,7 +164,7 @@ def _put(storage: Storage, piece: Piece, topic_id: str, data: Any) -> Piece:
 
 
 def recognised(storage: Storage, path: str, topic_id: str) -> Piece | None:
-    """What a file says of itself; None if it is not there, damaged, or of another topic."""
+    """The piece that a file describes; None if it is missing, damaged, or of another topic."""
     size = storage.size_bytes(path)
     if not size:
         return None
@@ -206,6 +206,6 @@ def _lengths(column: Any) -> Any:
 
 
 def _day_name(day: int) -> str:
-    """A day of the calendar; what lies before or after all calendars is put on their first or last day."""
+    """A day of the calendar; times outside of the calendar become its first or last day."""
     within = min(max(day, _DAYS[0]), _DAYS[1])
     return (datetime.date(1970, 1, 1) + datetime.timedelta(days=within)).isoformat()

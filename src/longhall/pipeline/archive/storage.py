@@ -1,8 +1,8 @@
-"""Where an archive lies: a local path, or S3, HDFS and whatever else pyarrow has a file system for, by one URL.
+"""The storage of an archive: a local path, or S3, HDFS and other file systems of pyarrow, by one URL.
 
-A file appears whole or not at all. On a local disk it is synced, with its directory, before anybody hears of it; an
-object store makes it durable when the upload ends. Names are from the root of the archive. Every failure is one
-`PipelineError` that names the place.
+A file appears whole or not at all. On a local disk it is synced with its directory before the write returns; an object
+store makes it durable when the upload ends. Names are relative to the root of the archive. Every failure is one
+`PipelineError` that names the storage.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FORGOTTEN_S: Final = 3600
 
 @final
 class Storage:
-    """One archive. Cheap to make; tasks make their own out of the URL."""
+    """One archive. Cheap to create; tasks create their own from the URL."""
 
     def __init__(self, url: str) -> None:
         import pyarrow as pa
@@ -50,16 +50,16 @@ class Storage:
 
     @property
     def name(self) -> str:
-        """For people: without what may be secret in a URL."""
+        """The URL without secrets, for people."""
         return self._root if self.is_local else re.sub(r"//[^/@]*@", "//", self.url.partition("?")[0])
 
     @property
     def has_links(self) -> bool:
-        """Whether a name can be taken exactly once; elsewhere writers have to agree by claims."""
+        """True if a file can be created exclusively; elsewhere writers agree by claims."""
         return self.is_local
 
     def check(self) -> None:
-        """Whether files can be made there. Raises PipelineError."""
+        """Raises PipelineError if files cannot be created."""
         probe = f"{_TEMPORARY}probe-{uuid.uuid4().hex}"
         with self._one_line("cannot be written"):
             self._make_parent(probe)
@@ -82,7 +82,7 @@ class Storage:
             return self._system.open_input_file(self._whole(name))
 
     def size_bytes(self, name: str) -> int | None:
-        """None where there is no such file."""
+        """The size of a file; None if it does not exist."""
         import pyarrow.fs as fs
 
         with self._one_line("cannot be read"):
@@ -90,7 +90,7 @@ class Storage:
             return int(found.size) if found.type == fs.FileType.File else None
 
     def forgotten(self, directory: str) -> list[str]:
-        """Temporary files below that are so old that whoever was writing them must be dead."""
+        """Temporary files so old that their writer must be dead."""
         import pyarrow.fs as fs
 
         selector = fs.FileSelector(self._whole(directory), allow_not_found=True, recursive=True)
@@ -105,7 +105,7 @@ class Storage:
         ]
 
     def list(self, directory: str) -> list[str]:
-        """All files below, temporary ones as well."""
+        """All files below a directory, including temporary ones."""
         import pyarrow.fs as fs
 
         selector = fs.FileSelector(self._whole(directory), allow_not_found=True, recursive=True)
@@ -115,7 +115,7 @@ class Storage:
         return sorted(each.path[cut:] for each in found if each.type == fs.FileType.File)
 
     def put(self, name: str, data: Any) -> None:
-        """Whole, also in the place of another."""
+        """Write a whole file, replacing an existing one."""
         with self._one_line("cannot be written"):
             self._make_parent(name)
             if self._is_object_store:
@@ -124,7 +124,7 @@ class Storage:
                 self._place(name, data, os.replace if self.is_local else self._replace)
 
     def put_if_absent(self, name: str, data: Any) -> bool:
-        """Whether the name was free. Only where `has_links`."""
+        """Create a file exclusively; False if it exists. Only with `has_links`."""
         assert self.has_links, "without links two writers could both believe that they were first"
         with self._one_line("cannot be written"):
             self._make_parent(name)
@@ -135,7 +135,7 @@ class Storage:
         return True
 
     def delete(self, name: str) -> None:
-        """Gone, also if it was gone already."""
+        """Delete a file; a missing one is not an error."""
         if self.size_bytes(name) is not None:
             with self._one_line("cannot be written"), suppress(FileNotFoundError):
                 self._system.delete_file(self._whole(name))
@@ -153,7 +153,7 @@ class Storage:
                 Path(beside).unlink(missing_ok=True)
 
     def _replace(self, beside: str, whole: str) -> None:
-        """HDFS moves nothing onto what is there already. What is put again counts in no manifest yet."""
+        """Replace a file. HDFS does not rename onto an existing file; a replaced file is in no manifest yet."""
         import pyarrow.fs as fs
 
         if self._system.get_file_info(whole).type != fs.FileType.NotFound:

@@ -1,1 +1,1 @@
-"""Messages of an archive or a topic again, into any topic or queue: chosen, paced, and each once."""
+"""Replay of messages of an archive or a topic into any topic or queue: selected, paced, each exactly once."""

@@ -13,36 +13,34 @@ from __future__ import annotations
 import hashlib
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from longhall.client.groups import Committed
 from longhall.client.hall import Hall
-from longhall.pipeline.archive.ledger import Ledger
 from longhall.pipeline.archive.manifest import Piece
+from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import COLUMNS
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
+from longhall.pipeline.job_control import Say, Show, Wait
 from longhall.pipeline.options import Subscription
-from longhall.pipeline.reading import Work
-from longhall.pipeline.refusals import PipelineError, clear_line, worn_out
+from longhall.pipeline.partition_reader import committed_read_task
+from longhall.pipeline.plan import Range
+from longhall.pipeline.refusals import PipelineError, one_line_reason, too_many_failures
 from longhall.pipeline.replay.pace import Pace
 from longhall.pipeline.replay.player import SPARK_SCHEMA, Play, play_rows, play_sources, reached
 from longhall.pipeline.replay.selection import Selection
 from longhall.pipeline.replay.source import SPARK_SCHEMA as ROWS
 from longhall.pipeline.replay.source import Source, read_sources
-from longhall.pipeline.survey import Survey
+from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TRIES_MAX: Final = 3
 LOOK_S: Final = 2.0
-
-Say = Callable[[str], None]
-Show = Callable[[int, int], None]
-Wait = Callable[[float], bool]
 
 
 class Options(NamedTuple):
@@ -60,13 +58,13 @@ class Options(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """What makes a replay this one: not how fast it goes."""
+        """A digest of what is replayed, without its pace."""
         words = (self.archive, self.topics, self.to, tuple(self.selection), self.where)
         return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
 
 
 class Done(NamedTuple):
-    """What one run did."""
+    """The result of one run."""
 
     name: str
     messages: int
@@ -74,7 +72,7 @@ class Done(NamedTuple):
 
 @final
 class Replayer:
-    """One run. `wait` says whether an end is wanted before it is done."""
+    """One run. `wait` sleeps and says whether to stop."""
 
     def __init__(self, spark: SparkSession, options: Options, say: Say, show: Show, wait: Wait) -> None:
         self._spark = spark
@@ -85,32 +83,32 @@ class Replayer:
         self._wait = wait
 
     def run(self) -> Done:
-        with Conversation(self._options.bootstrap) as conversation:
-            play = self._play(conversation)
+        with BlockingClient(self._options.bootstrap) as client:
+            play = self._play(client)
             sent = tries = reached_before = 0
             while True:
-                sources = list(self._sources(conversation, play))
+                sources = list(self._sources(client, play))
                 reached_now = sum(source.start for source in sources)
                 tries = tries if reached_now == reached_before else 0  # Who gets on may go on failing.
                 reached_before = reached_now
                 try:
-                    sent += self._send(conversation, play, sources)
+                    sent += self._send(client, play, sources)
                 except Exception as failed:  # A worker died; what it had not committed is sent by the next.
                     if self._wait(0.0):
                         return Done(self._name, sent)
                     tries += 1
-                    if clear_line(failed) is not None:
+                    if one_line_reason(failed) is not None:
                         raise
                     if tries == TRIES_MAX:
-                        raise worn_out(failed, tries) from failed
+                        raise too_many_failures(failed, tries) from failed
                     self._say("a task failed; the replay goes on where it was")
                     continue
-                self._finish(conversation, play, sources)
+                self._finish(client, play, sources)
                 return Done(self._name, sent)
 
-    def _play(self, conversation: Conversation) -> Play:
+    def _play(self, client: BlockingClient) -> Play:
         options = self._options
-        topics = Survey(conversation, Subscription(names=(options.to,))).topics()
+        topics = SubscriptionMetadata(client, Subscription(names=(options.to,))).topics()
         if not options.archive and options.to in options.topics:
             raise PipelineError(f"{options.to} cannot be replayed into itself; it would never end")
         partitions = len(topics[options.to].leaders)
@@ -126,36 +124,26 @@ class Replayer:
 
     # Sources
 
-    def _sources(self, conversation: Conversation, play: Play) -> Iterator[Source]:
+    def _sources(self, client: BlockingClient, play: Play) -> Iterator[Source]:
         options = self._options
         if options.archive:
             storage = Storage(options.archive)
             for topic in options.topics:
-                manifest = Ledger(storage, topic).latest()
+                manifest = ManifestLog(storage, topic).latest()
                 if manifest is None:
                     raise PipelineError(f"there is no archive of {topic} at {storage.name}")
                 for number in manifest.ends():
-                    start = self._start(conversation, play, topic, number)
+                    start = self._start(client, play, topic, number)
                     yield self._archived(topic, number, start, manifest.pieces(number))
             return
-        survey = Survey(conversation, Subscription(names=options.topics), read_committed=True)
+        survey = SubscriptionMetadata(client, Subscription(names=options.topics), read_committed=True)
         found = survey.topics()
         first, last = survey.earliest(found), survey.latest(found)
         for name, each in found.items():
-            for number, leader in each.leaders.items():
-                start = max(first[name][number], self._start(conversation, play, name, number))
+            for number in each.leaders:
+                start = max(first[name][number], self._start(client, play, name, number))
                 end = last[name][number]
-                work = Work(
-                    bootstrap=options.bootstrap,
-                    topic=name,
-                    topic_id=each.id,
-                    partition=number,
-                    start=start,
-                    end=end,
-                    columns=COLUMNS,
-                    leader=leader,
-                    read_committed=True,
-                )
+                work = committed_read_task(options.bootstrap, each, Range(name, number, start, end), COLUMNS)
                 yield Source(name, number, start, end, options.selection, work=work)
 
     def _archived(self, topic: str, number: int, start: int, pieces: list[Piece]) -> Source:
@@ -164,17 +152,17 @@ class Replayer:
         end = pieces[-1].end if pieces else 0
         return Source(topic, number, start, end, selection, url=self._options.archive, pieces=left)
 
-    def _start(self, conversation: Conversation, play: Play, topic: str, number: int) -> int:
-        """Where to begin, or how far it is: a task passes over what a transaction sends that is still open now."""
+    def _start(self, client: BlockingClient, play: Play, topic: str, number: int) -> int:
+        """The offset to start at, or the progress: a task skips what an open transaction is still sending."""
 
         async def ask(hall: Hall) -> int:
             return await reached(hall, play, play.group(topic, number))
 
-        return conversation.ask(ask)
+        return client.ask(ask)
 
     # Sending
 
-    def _send(self, conversation: Conversation, play: Play, sources: list[Source]) -> int:
+    def _send(self, client: BlockingClient, play: Play, sources: list[Source]) -> int:
         todo = [source for source in sources if source.end > source.start and (source.work or source.pieces)]
         if not todo:
             return 0
@@ -199,7 +187,7 @@ class Replayer:
         total = sum(source.end - source.start for source in todo)
         while worker.is_alive():
             worker.join(LOOK_S)
-            now = [self._start(conversation, play, source.topic, source.partition) for source in todo]
+            now = [self._start(client, play, source.topic, source.partition) for source in todo]
             done = sum(max(0, at - source.start) for at, source in zip(now, todo, strict=True))
             self._show(min(done, total), total)
         if isinstance(outcome[0], Exception):
@@ -212,7 +200,7 @@ class Replayer:
         return self._spark.createDataFrame(self._spark.sparkContext.parallelize(rows, len(rows)), "source binary")
 
     def _rows(self, sources: list[Source]) -> DataFrame:
-        """The messages as a table: every partition in one task and in order, or all of them by time in one."""
+        """The messages as a table: every partition in order in its own task, or all of them by time in one task."""
         from pyspark.errors import AnalysisException, ParseException
         from pyspark.sql import Window
         from pyspark.sql import functions as f
@@ -235,8 +223,8 @@ class Replayer:
             rows = rows.sortWithinPartitions("due", "topic", "partition", "offset").select(*names)
         return rows
 
-    def _finish(self, conversation: Conversation, play: Play, sources: list[Source]) -> None:
-        """All is sent: what the filters left out need not be looked at again."""
+    def _finish(self, client: BlockingClient, play: Play, sources: list[Source]) -> None:
+        """Commit the ends when everything is sent, so that filtered messages are not read again."""
 
         async def commit(hall: Hall) -> None:
             for source in sources:
@@ -244,7 +232,7 @@ class Replayer:
                     ends = {(play.target, 0): Committed(source.end, -1, play.fingerprint)}
                     await hall.groups.commit(play.group(source.topic, source.partition), ends)
 
-        conversation.ask(commit)
+        client.ask(commit)
 
 
 def replay(spark: SparkSession, options: Options, say: Say, show: Show, wait: Wait = lambda seconds: False) -> Done:

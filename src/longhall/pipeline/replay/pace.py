@@ -1,6 +1,6 @@
-"""When messages go out: as far apart as they were, faster or slower, and no more than so many in a second.
+"""The pace of a replay: the original intervals, faster or slower, and a maximum rate.
 
-Pure but for its own count: time is an argument. Message times may jump back; nothing waits for what is over.
+Pure but for its own count: time is an argument. Message times may go back; a message that is overdue does not wait.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Pace:
         return self.speed > 0
 
     def next(self, times_ms: Any, now_s: float) -> tuple[int, float]:
-        """How many of the messages with these times may go now, and how long to wait before asking again."""
+        """The number of messages with these times that are due now, and how long to wait before the next call."""
         if self._began_s is None:
             self._began_s = now_s
             self._origin_ms = self._latest_ms = int(times_ms[0])

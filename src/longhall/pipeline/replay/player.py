@@ -1,8 +1,8 @@
-"""What a task of a replay does: send the rows that come, at their time, each once.
+"""The send of one task of a replay: its rows, at their time, each exactly once.
 
-Every partition that is replayed is a producer of its own with a transactional id. A transaction has some messages and
-how far they bring the replay, which is the offset of a group of the same name: both count or neither does. Whoever
-begins again fences its predecessor, ends what that left open, and passes over what is before the offset.
+Every replayed partition is a producer of its own with a transactional id. A transaction has some messages and the
+progress of the replay, which is the committed offset of a group of the same name: both count or neither. A task that
+starts again fences its predecessor, ends the transaction that it left open, and skips what is before the offset.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from longhall.client.groups import Committed, Membership
 from longhall.client.hall import Hall
 from longhall.client.transactions import Identity
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.delivery import Delivery
-from longhall.pipeline.outgoing import Layout, rows_of
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.replay.pace import Pace
 from longhall.pipeline.replay.source import NAMES, read_sources
+from longhall.pipeline.sink_columns import Layout, rows_of
 from longhall.records.packer import Packer
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024  # Of one transaction, or the batch that goes beyond it.
@@ -43,7 +43,7 @@ _LAYOUT: Final = Layout(
 
 
 class Play(NamedTuple):
-    """What all tasks of one replay know."""
+    """What all tasks of one replay share."""
 
     name: str
     fingerprint: str  # Of what is replayed: a name belongs to one replay.
@@ -61,10 +61,10 @@ class Play(NamedTuple):
 class Track:
     """One partition of the source, as one producer."""
 
-    def __init__(self, play: Play, conversation: Conversation, topic: str, partition: int) -> None:
+    def __init__(self, play: Play, client: BlockingClient, topic: str, partition: int) -> None:
         self.sent = 0
         self._play = play
-        self._conversation = conversation
+        self._client = client
         self._name = play.group(topic, partition)
         self._partition = partition
         self._rows: list[Any] = []
@@ -72,8 +72,8 @@ class Track:
         self._fresh = True
         self._packer = Packer(partition)
         self._packer.learn(play.target, play.target_partitions)
-        self._identity: Identity = conversation.ask(self._identify)
-        self.next_offset = conversation.ask(self._reached)
+        self._identity: Identity = client.ask(self._identify)
+        self.next_offset = client.ask(self._reached)
 
     async def _identify(self, hall: Hall) -> Identity:
         return await hall.transactions.identify(self._name, TRANSACTION_MS)
@@ -83,7 +83,7 @@ class Track:
         return await hall.persist(lambda: reached(hall, self._play, self._name, stable=True))
 
     def add(self, batch: Any) -> None:
-        """Rows of this partition; they go out when they are enough."""
+        """Queue rows of this partition; they are sent when there are enough."""
         offsets = batch.column(_COLUMN["offset"])
         if batch.num_rows and offsets[0].as_py() < self.next_offset:
             batch = batch.filter(pc.greater_equal(offsets, self.next_offset))
@@ -94,19 +94,19 @@ class Track:
                 self.flush()
 
     def flush(self) -> None:
-        """One transaction."""
+        """Send the queued rows in one transaction."""
         if not self._rows:
             return
         batch = self._rows[0] if len(self._rows) == 1 else pa.concat_batches(self._rows)
         self._rows, self._bytes = [], 0
         next_offset = batch.column(_COLUMN["offset"])[-1].as_py() + 1
         placed = batch.set_column(_COLUMN["partition"], "partition", self._partitions(batch))
-        self._conversation.ask(lambda hall: self._transaction(hall, placed, next_offset))
+        self._client.ask(lambda hall: self._transaction(hall, placed, next_offset))
         self.next_offset = next_offset
         self.sent += batch.num_rows
 
     def _partitions(self, batch: Any) -> Any:
-        """The partition of the source, or by key; what has no key stays together."""
+        """The target partition of each row: that of the source, or by key; rows without a key stay together."""
         play = self._play
         same = pa.repeat(pa.scalar(self._partition % play.target_partitions, pa.int32()), batch.num_rows)
         if play.keeps_partitions:
@@ -114,7 +114,7 @@ class Track:
         return pc.if_else(pc.is_null(batch.column(_COLUMN["key"])), same, pa.scalar(None, pa.int32()))
 
     async def _transaction(self, hall: Hall, batch: Any, next_offset: int) -> None:
-        if not self._fresh:  # The next epoch: sequences begin anew, and whoever was fenced hears of it here.
+        if not self._fresh:  # The next epoch: sequences start again, and a fenced producer is refused here.
             self._identity = await hall.transactions.identify(self._name, TRANSACTION_MS, self._identity)
         self._fresh = False
         play, identity, name = self._play, self._identity, self._name
@@ -133,9 +133,10 @@ class Track:
 
 
 async def reached(hall: Hall, play: Play, group: str, *, stable: bool = False) -> int:
-    """How far a partition was replayed before, at least; with `stable` no transaction is open that may bring it on.
+    """The progress of an earlier replay of a partition, at least; with `stable` no transaction is open that may advance
+    it.
 
-    Raises PipelineError if the name was another replay's.
+    Raises PipelineError if the name belongs to another replay.
     """
     place = (play.target, 0)
     found = (await hall.groups.offsets(group, [place], stable=stable)).get(place)
@@ -149,13 +150,13 @@ async def reached(hall: Hall, play: Play, group: str, *, stable: bool = False) -
 
 
 def play_rows(play: Play, batches: Iterator[Any]) -> Iterator[Any]:
-    """Send what comes: rows of a partition in the order of their offsets; with a timing, all in that of their time."""
+    """Send rows of a partition in the order of their offsets; with a timing, all rows in the order of their time."""
     tracks: dict[tuple[str, int], Track] = {}
-    with Conversation(play.bootstrap) as conversation:
+    with BlockingClient(play.bootstrap) as client:
 
         def track_of(topic: str, partition: int) -> Track:
             if (topic, partition) not in tracks:
-                tracks[topic, partition] = Track(play, conversation, topic, partition)
+                tracks[topic, partition] = Track(play, client, topic, partition)
             return tracks[topic, partition]
 
         for batch in batches:
@@ -170,7 +171,7 @@ def play_rows(play: Play, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def play_sources(play: Play, batches: Iterator[Any]) -> Iterator[Any]:
-    """Read and send in one task, where Spark has nothing to do in between."""
+    """Read and send in one task, if Spark has nothing to do in between."""
     return play_rows(play, read_sources(batches))
 
 
@@ -180,7 +181,7 @@ def _flush(tracks: dict[tuple[str, int], Track]) -> None:
 
 
 def _paced(pace: Pace, batch: Any, flush: Callable[[], None]) -> Iterator[Any]:
-    """Rows as they fall due; what was given out before a wait is sent before it."""
+    """Yield rows when they are due; those before a wait are sent before it."""
     if not pace.waits:
         yield batch
         return

@@ -1,4 +1,4 @@
-"""Which messages to replay: by time, by key, by headers. What SQL says is Spark's to decide.
+"""The selection of messages to replay: by time, key and headers. SQL conditions are Spark's.
 
 Pure: over record batches with the columns of an archive.
 """
@@ -15,9 +15,9 @@ from longhall.records.varint import INT64_MAX, INT64_MIN
 
 
 class Selection(NamedTuple):
-    """A message must lie in the time, have one of the keys if there are any, and every one of the headers.
+    """A message must be in the period, have one of the keys if there are any, and have all of the headers.
 
-    A header without a value need only be there.
+    A header without a value matches any value.
     """
 
     since_ms: int = INT64_MIN
@@ -26,11 +26,11 @@ class Selection(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     def may_be_in(self, piece: Piece) -> bool:
-        """Whether a file is worth opening."""
+        """True if a file can have selected messages."""
         return bool(piece.path) and piece.last_ms >= self.since_ms and piece.first_ms < self.until_ms
 
     def select(self, batch: Any) -> Any:
-        """The messages of a record batch that are wanted, in their order."""
+        """The selected messages of a record batch, in order."""
         if self.since_ms != INT64_MIN or self.until_ms != INT64_MAX:
             times = pc.divide(batch.column("timestamp").cast(pa.int64()), 1000)
             batch = batch.filter(pc.and_(pc.greater_equal(times, self.since_ms), pc.less(times, self.until_ms)))

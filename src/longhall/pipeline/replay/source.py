@@ -1,6 +1,6 @@
-"""Where replayed messages come from: the files of an archive or a range of a topic, partition by partition.
+"""The source of replayed messages: the files of an archive or a range of a topic, by partition.
 
-Both give record batches with the same columns, so that nothing behind this needs to know which it was.
+Both yield record batches with the same columns.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pyarrow as pa
 from longhall.pipeline.archive.manifest import Piece
 from longhall.pipeline.archive.parquet import COLUMNS, read_piece
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.reading import Work, read
+from longhall.pipeline.arrow_table import SPARK_TYPES, TYPES
+from longhall.pipeline.partition_reader import ReadTask, read
 from longhall.pipeline.replay.selection import Selection
-from longhall.pipeline.table import SPARK_TYPES, TYPES
 
 NAMES: Final = ("topic", "partition", *COLUMNS)
 SPARK_SCHEMA: Final = ", ".join(f"{name} {SPARK_TYPES[name]}" for name in NAMES)
@@ -24,7 +24,7 @@ _SCHEMA: Final = pa.schema([pa.field(name, TYPES[name]) for name in NAMES])
 
 
 class Source(NamedTuple):
-    """One partition from an offset on: in files of an archive, or with its leader."""
+    """One partition from an offset on: in files of an archive, or at its leader."""
 
     topic: str
     partition: int
@@ -33,10 +33,10 @@ class Source(NamedTuple):
     selection: Selection
     url: str = ""
     pieces: tuple[Piece, ...] = ()
-    work: Work | None = None
+    work: ReadTask | None = None
 
     def batches(self) -> Iterator[Any]:
-        """What is wanted of it, in the order of offsets."""
+        """The selected messages, in the order of offsets."""
         for batch in self._all():
             chosen = self.selection.select(batch)
             if chosen.num_rows:
@@ -60,7 +60,7 @@ class Source(NamedTuple):
 
 
 def read_sources(batches: Iterator[Any]) -> Iterator[Any]:
-    """What a task is given are sources, one a row; what it gives are their messages."""
+    """The messages of sources, which come one a row."""
     for batch in batches:
         for pickled in batch.column(0).to_pylist():
             source: Source = pickle.loads(pickled)

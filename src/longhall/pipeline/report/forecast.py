@@ -1,7 +1,7 @@
-"""What a period says about the time after it: a rate, a trend where the period is long enough for one, and space.
+"""The forecast of a report: a rate, a trend if the period is long enough, and the space on disk.
 
-A trend is a straight line through whole days, because within a day there is always one (the morning before the noon);
-below three of them the forecast is the average of the period.
+A trend is a straight line through whole days, because the load varies within a day. With fewer than three days the
+forecast is the average of the period.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HORIZONS_DAYS: Final = (7, 30, 90)
 
 
 class Forecast(NamedTuple):
-    """By the day. `ahead` has (days, messages, bytes) that will have come by then."""
+    """Values by the day. `ahead` has (days, messages, bytes) that are expected by then."""
 
     messages_a_day: float
     bytes_a_day: float
@@ -24,13 +24,13 @@ class Forecast(NamedTuple):
     peak_messages_a_second: float
     ahead: tuple[tuple[int, float, float], ...]
     disk_free_bytes: int
-    full_in_days: float | None  # If everything is kept; None when nobody knows, or never.
+    full_in_days: float | None  # If everything is kept; None if it is unknown, or never.
 
 
 def look_ahead(
     begin_ms: int, step_ms: int, messages: Sequence[float], sizes: Sequence[float], disk_free_bytes: int = 0
 ) -> Forecast:
-    """From what came in each step of a period."""
+    """The forecast from the counts of each step of a period."""
     days = max(len(messages), 1) * step_ms / DAY_MS
     message_rate, byte_rate = sum(messages) / days, sum(sizes) / days
     daily = _whole_days(begin_ms, step_ms, sizes)
@@ -56,7 +56,7 @@ def look_ahead(
 
 
 def _whole_days(begin_ms: int, step_ms: int, values: Sequence[float]) -> list[float]:
-    """Sums of stretches of 24 hours from the beginning on."""
+    """Sums of 24 hours each, from the beginning on."""
     count = len(values) * step_ms // DAY_MS
     sums = [0.0] * count
     for at, value in enumerate(values):
@@ -73,7 +73,7 @@ def _slope(daily: Sequence[float]) -> float:
 
 
 def _sum(today: float, slope: float, days: int) -> float:
-    """What comes in so many days, when each brings `slope` more than the one before; never less than nothing."""
+    """The expected sum of some days, each with `slope` more than the day before; never negative."""
     return sum(max(today + slope * day, 0.0) for day in range(1, days + 1))
 
 

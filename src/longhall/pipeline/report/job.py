@@ -1,4 +1,4 @@
-"""The report as a job: names to measured values to one file, which is there as a whole or not at all."""
+"""The report job: names to measured values to one file, which is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from longhall.client.hall import Hall
-from longhall.pipeline.conversation import Conversation
+from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.fates import Period
-from longhall.pipeline.reconcile import Evidence
+from longhall.pipeline.reconcile import InputRecords
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.report.measures import measure
 from longhall.pipeline.report.page import page
 
 GROUPS_MAX: Final = 1000
 
-Gather = Callable[[str], tuple[Evidence, bool]]  # What there is of a name, and whether it is a queue with an audit.
+Gather = Callable[[str], tuple[InputRecords, bool]]  # What there is of a name, and whether it is a queue with an audit.
 
 
 def make_report(
@@ -47,7 +47,7 @@ def make_report(
 
 
 def lags(bootstrap: str, topics: Sequence[str]) -> list[dict[str, Any]]:
-    """How far consumer groups are behind the ends of these topics now, the farthest first."""
+    """The lag of consumer groups on these topics now, the largest first."""
 
     async def ask(hall: Hall) -> list[dict[str, Any]]:
         found: dict[tuple[str, str], int] = {}
@@ -59,12 +59,12 @@ def lags(bootstrap: str, topics: Sequence[str]) -> list[dict[str, Any]]:
         rows = [{"group": group, "topic": topic, "lag": behind} for (group, topic), behind in found.items()]
         return sorted(rows, key=lambda row: -int(row["lag"]))
 
-    with Conversation(bootstrap) as conversation:
-        return conversation.ask(ask)
+    with BlockingClient(bootstrap) as client:
+        return client.ask(ask)
 
 
 def write_whole(path: Path, text: str) -> None:
-    """A file that appears when it is complete. Raises PipelineError."""
+    """Write a file that appears when it is complete. Raises PipelineError."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         fresh.write_text(text, "utf-8")

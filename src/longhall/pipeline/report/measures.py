@@ -1,7 +1,7 @@
-"""What a report tells, measured on Spark: plain values, a list a thing, one entry for each step of the period.
+"""The measurements of a report, on Spark: plain values, one list a measure, one entry for each step of the period.
 
-What was sent comes from the topic, and from the audit where the queue has freed it already; everything else is from the
-audit. A topic that is no queue has the first half only. Frames are asked, counted and left; nothing is drawn here.
+Sent messages come from the topic, and from the audit where the queue has freed them already; everything else comes from
+the audit. A topic that is not a queue has the first half only. Nothing is drawn here.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from longhall.pipeline.audited import audit_of, lanes_of, sent_of
+from longhall.pipeline.audit_frames import audit_of, lanes_of, sent_of
 from longhall.pipeline.fates import GRACE_MS, Period
-from longhall.pipeline.reconcile import Evidence, balance_of
+from longhall.pipeline.reconcile import InputRecords, balance_of
 from longhall.pipeline.report.forecast import look_ahead
 from longhall.pipeline.report.svg import STEPS_MS
 
@@ -28,16 +28,22 @@ LISTED: Final = 20
 
 
 def step_of(period: Period) -> int:
-    """A round step that cuts a period into at most `STEPS_MAX`."""
+    """A round step that divides a period into at most `STEPS_MAX`."""
     span = period.until_ms - period.from_ms
     week = STEPS_MS[-1]
     return next((step for step in STEPS_MS if span <= step * STEPS_MAX), -(-span // (week * STEPS_MAX)) * week)
 
 
 def measure(
-    name: str, evidence: Evidence, period: Period, *, is_queue: bool, disk_free_bytes: int = 0, grace_ms: int = GRACE_MS
+    name: str,
+    evidence: InputRecords,
+    period: Period,
+    *,
+    is_queue: bool,
+    disk_free_bytes: int = 0,
+    grace_ms: int = GRACE_MS,
 ) -> dict[str, Any]:
-    """Everything about one queue or topic."""
+    """All measurements of one queue or topic."""
     steps = _Steps(period)
     audit = audit_of(evidence.audit).persist() if is_queue else None
     there = sent_of(evidence.sent, lanes_of(audit) if audit is not None else None).persist()
@@ -61,7 +67,7 @@ def measure(
 
 
 class _Steps:
-    """The steps of a period, from a round moment on."""
+    """The steps of a period, from a round time on."""
 
     def __init__(self, period: Period) -> None:
         self.step_ms = step_of(period)
@@ -78,7 +84,7 @@ class _Steps:
 
 
 def _with_freed(sent: DataFrame, audit: DataFrame) -> DataFrame:
-    """With the messages of which only the audit knows by now."""
+    """Add the messages that only the audit has."""
     from pyspark.sql import functions as f
 
     told = audit.where("message_id != '' and sent_ms > 0").groupBy("message_id").agg(
@@ -108,7 +114,7 @@ def _volumes(sent: DataFrame, steps: _Steps) -> dict[str, Any]:
 
 
 def _keys(sent: DataFrame, messages: int) -> dict[str, Any]:
-    """The keys with most messages, and which of them are hot."""
+    """The keys with the most messages, and which of them are hot."""
     from pyspark.sql import functions as f
 
     counted = sent.where("key is not null").groupBy("key").agg(f.count("*").alias("messages")).persist()
@@ -173,7 +179,7 @@ def _events(audit: DataFrame, steps: _Steps, sent: list[float]) -> dict[str, Any
 
 
 def _backlog(sent: list[float], kinds: Mapping[str, list[float]]) -> list[float]:
-    """What waits at the end of each step: at least so much, since what was there before the period is not known."""
+    """A lower bound of what waits at the end of each step: the backlog before the period is unknown."""
     level, levels = 0.0, []
     for at, count in enumerate(sent):
         level += count - kinds["settled"][at] - kinds["died"][at] - kinds["moved"][at]
@@ -183,7 +189,7 @@ def _backlog(sent: list[float], kinds: Mapping[str, list[float]]) -> list[float]
 
 
 def _latency(audit: DataFrame, steps: _Steps) -> dict[str, Any]:
-    """From send to settle, by the time of the settle."""
+    """The time from send to settle, by the time of the settle."""
     from pyspark.sql import functions as f
 
     settled = audit.where("kind = 'settled' and sent_ms > 0").select(

@@ -1,6 +1,6 @@
 """The page of a report: measured values in, one HTML file out, which loads nothing.
 
-What somebody should look at stands first, in words; the plots below show it. Pure.
+The findings come first, in words; the plots below show them. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FATES: Final = ("settled", "died", "moved", "open", "purged", "unknown", "lost"
 
 
 def findings(facts: Facts) -> list[str]:
-    """What somebody should look at, a sentence each."""
+    """The findings that need attention, a sentence each."""
     found = []
     balance = facts.get("balance")
     if balance:

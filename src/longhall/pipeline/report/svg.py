@@ -59,7 +59,7 @@ def span_words(value_ms: float) -> str:
 
 def ticks(top: float, count: int = 4) -> list[float]:
     """Round marks from 0 to at least `top`."""
-    if top < 1e-12:  # Nothing that anybody counts or measures is so little and not nothing.
+    if top < 1e-12:  # Smaller values than this are taken for zero.
         return [0.0, 1.0]
     rough = top / count
     power = 10.0 ** math.floor(math.log10(rough))
@@ -68,7 +68,7 @@ def ticks(top: float, count: int = 4) -> list[float]:
 
 
 def marks_to(top: float, words: Callable[[float], str]) -> list[float]:
-    """Marks that are round in the unit in which they are told; half a message is no mark."""
+    """Marks that are round in their unit; counts have whole marks."""
     if words is count_words:
         step = math.ceil(ticks(top)[1])
         return [float(step * at) for at in range(max(math.ceil(top / step), 1) + 1)]

@@ -1,0 +1,156 @@
+"""The HTTP API client of commands: one connection, JSON both ways, and every failure as one line."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+from collections.abc import Mapping
+from typing import Final, TypeVar, final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from longhall.cli.exits import CommandError, Exit
+from longhall.cli.profiles import HttpTarget, find_http
+from longhall.console.api.asked import BYTES, JSON
+from longhall.console.api.refusals import ApiRefusal
+from longhall.console.api.service import Api
+from longhall.node.addresses import parse_address
+
+TIMEOUT_S: Final = 30.0
+
+_T = TypeVar("_T")
+_ADVICE: Final = {
+    "unknown-queue": "`longhall queue list` shows what there is",
+    "unknown-topic": "`longhall topic list` shows what there is",
+    "unknown-message": "`longhall dlq list` shows what there is",
+    "queue-exists": "choose another name, or `longhall queue alter` it",
+    "queue-full": "receive from it, purge it, or raise its bound with `longhall queue alter`",
+    "message-too-large": "raise --message-bytes or --whole-bytes of the queue",
+    "message-leased": "wait until its consumer is done with it",
+    "purge-running": "wait a minute",
+    "move-running": "wait for it, or stop it with `longhall dlq cancel`",
+    "move-unknown": "`longhall dlq moves` shows what there is",
+    "not-kept": "`longhall queue alter --settled keep` makes it keep what is settled from now on",
+    "too-many-in-flight": "settle some, or raise --in-flight of the queue",
+    "storage-full": "free space on the node's disk; it recovers by itself",
+    "not-ready": "the node is starting or stopping; try again in a moment",
+    "overloaded": "try again in a moment",
+    "unauthorized": "set LONGHALL_ACCESS_KEY and LONGHALL_SECRET, or write them into a profile",
+}
+
+
+@final
+class ApiClient:
+    """A client of one node. The connection stays open until the process ends."""
+
+    def __init__(self, place: HttpTarget, patience_s: float = TIMEOUT_S) -> None:
+        self.place = place
+        self._patience_s = patience_s
+        try:
+            address = parse_address(place.address)
+        except ValueError as failure:
+            raise CommandError(str(failure), Exit.USAGE) from None
+        self._connection = http.client.HTTPConnection(address.host, address.port)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        shape: type[_T],
+        value: object = None,
+        query: Mapping[str, object] | None = None,
+        wait_s: float = 0.0,
+    ) -> _T:
+        """Send one request and decode the response. `wait_s` is how long the node may block on purpose."""
+        body = None if value is None else msgspec.json.encode(value)
+        return self._decoded(self._raw(method, path, body, JSON, query, wait_s), shape)
+
+    def give(
+        self, method: str, path: str, data: bytes, shape: type[_T], query: Mapping[str, object] | None = None
+    ) -> _T:
+        """Send one request whose body is plain bytes."""
+        return self._decoded(self._raw(method, path, data, BYTES, query, 0.0), shape)
+
+    def take(self, method: str, path: str, value: object) -> bytes:
+        """Send one request and return the response as plain bytes."""
+        return self._raw(method, path, msgspec.json.encode(value), JSON, None, 0.0)
+
+    def _decoded(self, data: bytes, shape: type[_T]) -> _T:
+        try:
+            return msgspec.json.decode(data, type=shape)
+        except msgspec.DecodeError:
+            raise self._stranger() from None
+
+    def _raw(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        kind: str,
+        query: Mapping[str, object] | None,
+        wait_s: float,
+    ) -> bytes:
+        target = Api.prefix + path + (f"?{urlencode(query)}" if query else "")
+        headers = {} if body is None else {"Content-Type": kind}
+        if self.place.access_key:
+            shown = f"{self.place.access_key}:{self.place.secret}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(shown).decode()}"
+        connection = self._connection
+        connection.timeout = self._patience_s + wait_s
+        if connection.sock is not None:
+            connection.sock.settimeout(connection.timeout)
+        try:
+            answer = self._exchange(method, target, body, headers)
+            data = answer.read()
+        except TimeoutError:
+            raise CommandError(f"the node at {self.place.address} did not answer in time", Exit.TIMED_OUT) from None
+        except (OSError, http.client.HTTPException):
+            raise CommandError(
+                f"no node answers at {self.place.address}; start one with `longhall serve`, "
+                "or give its address with --http",
+                Exit.UNREACHABLE,
+            ) from None
+        if answer.status >= 400:
+            raise self._refused(answer.status, data)
+        return data
+
+    def _exchange(
+        self, method: str, target: str, body: bytes | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        """Send a request. A kept connection may be closed by the node meanwhile, so a GET is tried a second time."""
+        kept = self._connection.sock is not None
+        try:
+            self._connection.request(method, target, body, headers)
+            return self._connection.getresponse()
+        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+            self._connection.close()
+            if not kept or method != "GET":
+                raise
+            self._connection.request(method, target, body, headers)
+            return self._connection.getresponse()
+
+    def _refused(self, status: int, data: bytes) -> CommandError:
+        try:
+            refusal = msgspec.json.decode(data, type=ApiRefusal)
+        except msgspec.DecodeError:
+            return self._stranger()
+        words = refusal.message.rstrip(". ")
+        advice = _ADVICE.get(refusal.code)
+        code = Exit.USAGE if status == 400 else Exit.TIMED_OUT if status == 504 else Exit.REFUSED
+        return CommandError(f"{words}; {advice}" if advice else words, code)
+
+    def _stranger(self) -> CommandError:
+        return CommandError(
+            f"what answers at {self.place.address} is not a Longhall API; give its address with --http", Exit.REFUSED
+        )
+
+
+def open_client(address: str | None, profile: str | None, patience_s: float = TIMEOUT_S) -> ApiClient:
+    """A client of the node that the command line, the environment or a profile names."""
+    return ApiClient(find_http(address, profile), patience_s)
+
+
+def queue_path(name: str, *below: str) -> str:
+    """The path of a queue, or of a resource below it."""
+    return "/".join(["queues", *(quote(part, safe="") for part in (name, *below))])

@@ -1,0 +1,57 @@
+"""The Kafka connection of a command, from connecting to closing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import typer
+
+from longhall.cli.exits import CommandError, Exit, explain
+from longhall.cli.profiles import find_address
+from longhall.client.hall import Hall
+from longhall.client.refusals import Refused, Unreachable
+from longhall.node.addresses import parse_address
+from longhall.world.real.network import RealNetwork
+
+_T = TypeVar("_T")
+
+
+def call_hall(address: str | None, profile: str | None, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
+    """Connect, run a request on a loop of its own, and report every failure as one line."""
+    place = find_address(address, profile)
+    try:
+        parse_address(place)
+    except ValueError as failure:
+        raise CommandError(str(failure), Exit.USAGE) from None
+    try:
+        return asyncio.run(_converse(place, conversation))
+    except Refused as failure:
+        raise _refused(failure) from None
+    except Unreachable as failure:
+        raise CommandError(str(failure).rstrip("."), Exit.TIMED_OUT) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(Exit.INTERRUPTED) from None
+
+
+async def _converse(place: str, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
+    try:
+        hall = await Hall.connect(RealNetwork(), place, client_id="longhall-cli")
+    except Unreachable:
+        raise CommandError(
+            f"no node answers at {place}; start one with `longhall serve`, or give its address with --address",
+            Exit.UNREACHABLE,
+        ) from None
+    try:
+        return await conversation(hall)
+    finally:
+        hall.close()
+
+
+def _refused(failure: Refused) -> CommandError:
+    ending = explain(failure)
+    # "NAME: words" becomes "plain code: words (NAME)": the words for people, the name for the search engine.
+    words = str(ending).removeprefix(failure.name).removeprefix(": ").removeprefix("; ")
+    plain = failure.code.value.replace("-", " ")
+    return CommandError(f"{plain} ({failure.name})" + (f": {words}" if words else ""), ending.exit_code)
