@@ -39,9 +39,9 @@ def _cut_to_the_known_watermark() -> _Exchanges:
     good: Any = GroupReplica.become_follower
 
     def become_follower(self: Any, epoch: int, leader: int) -> None:
-        comes_back = self._following is None and self._leading is None and not self._ended
+        comes_back = self.follower.connection is None and self.leading is None and not self._ended
         if comes_back and self.replica.applied <= self.replica.committed < self.replica.index:
-            self._truncate(self.replica.committed)
+            self.log.truncate(self.replica.committed)
         good(self, epoch, leader)
 
     return [(GroupReplica, "become_follower", become_follower)]
@@ -128,7 +128,7 @@ def _spread_damage() -> _Exchanges:
 
 
 def _refuse_what_others_have() -> _Exchanges:
-    return [(ReplicaRepair, "wanted", lambda self, number, offset, told: False)]
+    return [(ReplicaRepair, "request", lambda self, number, offset, on_repaired: False)]
 
 
 HISTORY_BUGS: Final[dict[str, Bug]] = {

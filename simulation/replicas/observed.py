@@ -15,6 +15,7 @@ from longhall.cluster.replication.group_replica import GroupReplica, Role
 from longhall.log.frames import Entry
 from longhall.node.assembly import Node
 from longhall.node.cluster_node import ClusterNode
+from simulation.checkers.leaders import watch_leader
 from simulation.checkers.violation import demand
 from simulation.replicas.contents import contents_of
 from simulation.replicas.names import name_of
@@ -171,5 +172,4 @@ def _look_at(cluster_node: ClusterNode, member: GroupReplica, life: Life) -> Non
         good(entry)
 
     setattr(rejoined.replay, "take", applying)  # noqa: B010
-    member.on_bundle = life.appended
-    member.on_committed = life.committed
+    watch_leader(member, life.appended, life.committed)

@@ -54,7 +54,7 @@ def fail_next(node: Node, error: Exception, times: int = 1) -> list[Entry]:
     """The next entries that this node applies raise the error."""
     member = member_of(node)
     assert member is not None
-    replay: Replay = member._applier._replay
+    replay: Replay = member.follower.applier._replay
     good, failed = replay.take, list[Entry]()
 
     def take(entry: Entry) -> None:
@@ -104,7 +104,7 @@ def test_nothing_is_published_of_a_state_that_failed_and_nobody_elects_it() -> N
         member, cluster_node = member_of(node), node.cluster_node
         assert member is not None
         assert cluster_node is not None
-        member.on_failure = lambda leader, failure: None  # It stays as it is.
+        setattr(cluster_node, "repair", lambda leader, failure: None)  # noqa: B010
         fail_next(node, KeyError("x"))
         make_topic(led, "first")
         await asyncio.sleep(1)
@@ -115,7 +115,7 @@ def test_nothing_is_published_of_a_state_that_failed_and_nobody_elects_it() -> N
         assert node.hall.checkpoints == before
         assert follower not in fleet.in_sync()
         assert "cannot be applied" in (node.hall.failed)
-        cluster_node._fall("the test is over")
+        cluster_node.restart("the test is over")
 
     play(script)
 

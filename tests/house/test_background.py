@@ -23,7 +23,7 @@ ALLOWED = {
     ): "one report or one announcement; the exception handler stops the node",
     ("cluster/membership/hosts.py", "lead"): "one hand-over that an operator asked for; its callback takes the outcome",
     (
-        "cluster/replication/group_replica.py",
+        "cluster/replication/in_sync_recorder.py",
         "renounce",
     ): "one change of the record; the exception handler stops the node",
     ("cluster/rpc/peers.py", "start"): "answers one request of another node; every failure becomes the answer",

@@ -94,8 +94,8 @@ class ClusterNode:
         self.hosts = Hosts(self.session, place.coordinator)
         self.session.on_lead = self._lead
         self.session.condition = self._condition
-        self.session.on_lost = self._fall
-        self.session.on_level = self._raise_level
+        self.session.on_lost = self.restart
+        self.session.on_level = self.raise_level
         self.session.on_record = self._remember_record
         self.session.raises_level = node.settings.feature_level_automatic
         more = {SHARDS: place.identity.shards, **on_record(place.identity.secret, place.level)}
@@ -166,14 +166,8 @@ class ClusterNode:
         assert self._rejoined is not None
         options = member_options(settings)
         member = self.member = GroupReplica(
-            node.hall, self._rejoined, self.place.node, self.peers, self.session, options
+            node.hall, self._rejoined, self.place.node, self.peers, self.session, self, options
         )
-        member.on_step_down = self._fall
-        member.on_refetch = self._refetch
-        member.on_incomplete_leader = self._refuse_leader
-        member.on_failure = self._repair
-        member.on_level = self._raise_level
-        member.on_beat = self._mind_doubts
         wanted = parse_address(settings.peers)
         self.peers_at = Address(wanted.host, await self.peers.open(wanted.host, wanted.port))
         door = node.kafka_door
@@ -298,12 +292,13 @@ class ClusterNode:
         fit = self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.ABSENT
         return fit and not self._node.hall.failed and self.place.node in self.session.in_sync(CATALOGUE_SHARD)
 
-    def _mind_doubts(self) -> None:
-        """While it is doubtful whether this node leads, nobody waits here for what it can hardly commit."""
+    def check_leadership(self) -> None:
+        """While this node may have lost its leadership, no client waits here for a commit that can hardly come."""
         if self.session.leads(CATALOGUE_SHARD) and self.session.leader_node(CATALOGUE_SHARD) == NOBODY:
             self._node.let_go()
 
-    def _fall(self, reason: str) -> None:
+    def restart(self, reason: str) -> None:
+        """Discard the replica with its hall; the node recovers both from the data directory."""
         if not self.fallen.done():
             leader = self.session.state.leader
             others = set(self.session.in_sync(CATALOGUE_SHARD)) - {self.session.node}
@@ -319,10 +314,12 @@ class ClusterNode:
             _log.warning("the hall is started anew", extra={"reason": reason})
             self.fallen.set_result(reason)
 
-    def _raise_level(self, level: int) -> None:
+    def raise_level(self, level: int) -> None:
         """The cluster is at this feature level: the directory says so before anything is written in it."""
         if level > self.place.level_max:
-            self._fall(f"the cluster is at feature level {level}, and this version knows up to {self.place.level_max}")
+            self.restart(
+                f"the cluster is at feature level {level}, and this version knows up to {self.place.level_max}"
+            )
             return
         try:
             if level > self.place.level:
@@ -354,7 +351,7 @@ class ClusterNode:
         """Take nothing from leaders before this epoch: the record is about to be rebuilt."""
         if self.member is None:
             raise LonghallError(Code.NOT_READY, "this node takes no part")
-        self.member.stand(epoch)
+        self.member.vote(epoch)
         return self.report()
 
     def report(self) -> CopyReport:
@@ -405,12 +402,12 @@ class ClusterNode:
             if hall.on_removals is not None:
                 hall.on_removals()
 
-    def _refuse_leader(self, leader: int, reason: str) -> None:
+    def refuse_leader(self, leader: int, reason: str) -> None:
         """The leader lacks what was committed here. Unless an operator gave that up, this node takes no part."""
         member, state = self.member, self.session.state
         assert member is not None
         if state.unclean_epoch > member.replica.epoch:
-            self._refetch(leader, f"{reason}; an operator gave them up", given_up=True)
+            self.refetch(leader, f"{reason}; an operator gave them up", given_up=True)
             return
         self.doubt = RecordDoubted(
             f"node {leader} leads epoch {state.epoch} and lacks entries that were committed here, up to "
@@ -418,9 +415,9 @@ class ClusterNode:
             "the data directory away and start again",
             epoch=state.epoch,
         )
-        self._fall(reason)
+        self.restart(reason)
 
-    def _repair(self, leader: int, failure: Failure) -> None:
+    def repair(self, leader: int, failure: Failure) -> None:
         """The replica is out of service: rebuild it from the disk, or from the leader."""
         remedy = self.place.repairs.failed(failure)
         if isinstance(failure, Diverged) and leader == self.place.node:
@@ -428,7 +425,7 @@ class ClusterNode:
             return  # It is unfit: another one leads soon, and then everything is fetched from that one.
         self._node.status.state = f"this replica is being repaired: {failure}"
         if remedy is Remedy.RESTART:
-            self._fall(f"the state is rebuilt from the disk: {failure}")
+            self.restart(f"the state is rebuilt from the disk: {failure}")
         else:
             self._give_up_copy(leader, str(failure))
 
@@ -436,13 +433,14 @@ class ClusterNode:
         """Nothing begins with what is in the directory until everything is fetched."""
         self.damaged = True
         if leader in (NOBODY, self.place.node):
-            self._fall(reason)  # Whoever leads next is asked.
+            self.restart(reason)  # Whoever leads next is asked.
         else:
-            self._refetch(leader, reason)
+            self.refetch(leader, reason)
 
-    def _refetch(self, node: int, reason: str, *, given_up: bool = False) -> None:
+    def refetch(self, leader: int, reason: str, *, given_up: bool = False) -> None:
+        """A full sync from the leader replaces the copy here. `given_up`: an operator lets it go."""
         if self._fetching is None and self.member is not None:
-            _log.info("everything is fetched", extra={"from": node, "reason": reason})
+            _log.info("everything is fetched", extra={"from": leader, "reason": reason})
             replica = self.member.replica
             history = LogHistory(
                 epochs=replica.epochs.snapshot(),
@@ -452,7 +450,7 @@ class ClusterNode:
                 given_up=given_up,
             )
             background = self._node.hall.background
-            self._fetching = background.start("full sync", partial(self._fetch, node, history), fatal=True)
+            self._fetching = background.start("full sync", partial(self._fetch, leader, history), fatal=True)
 
     async def _fetch(self, node: int, history: LogHistory) -> None:
         """Beside what is here, so that the doors stay open; the next life puts it in its place."""
@@ -465,13 +463,13 @@ class ClusterNode:
                     break
                 await asyncio.sleep(TURN_S)
         except IncompleteSource as error:
-            self._refuse_leader(node, str(error))
+            self.refuse_leader(node, str(error))
             return
         except (OSError, TimeoutError, LonghallError, CoordinationError) as error:
             _log.warning("the full sync failed; it is tried again", extra={"reason": str(error)})
         else:
             self.damaged = False
-        self._fall(f"everything is fetched from node {node}")
+        self.restart(f"everything is fetched from node {node}")
 
     async def _fetched(self, node: int, bytes_a_second: int, history: LogHistory) -> bool:
         """False while somebody else fetches."""

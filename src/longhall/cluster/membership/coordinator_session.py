@@ -387,7 +387,7 @@ class CoordinatorSession:
             raise LonghallError(Code.NOT_READY, "this node takes no part")
         if epoch > self._state.epoch:
             raise LonghallError(Code.FENCED_LEADER_EPOCH, f"the coordinator has not given the epoch {epoch}")
-        known, index = member.stand(epoch)
+        known, index = member.vote(epoch)
         return Vote(epoch=known, index=index)
 
     async def _asked_to_transfer(self, node: int, asked: bytes) -> bytes:
@@ -398,8 +398,8 @@ class CoordinatorSession:
         if member is None or not self.serving or self._handing:
             raise LonghallError(Code.NOT_LEADER, "this node does not lead")
         _log.warning("the leadership is transferred", extra={"to": successor, "asked_by": node})
-        member.stand_aside(True)
-        self._loop.call_later(TRANSFER_S_MAX, member.stand_aside, False)
+        member.set_transferring(True)
+        self._loop.call_later(TRANSFER_S_MAX, member.set_transferring, False)
         await wait_for_successor(member, successor, committed=False)
         return b""
 

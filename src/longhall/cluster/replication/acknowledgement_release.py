@@ -1,9 +1,9 @@
-"""Who is told when: what was appended, by bundle, until everybody has it who must.
+"""Who is told when: what was appended, by batch, until everybody has it who must.
 
 Senders wait on their shard for one host, a quorum or all (see `shards.shard`); how far each of them is, the leader
 counts by index (`shards.leading`). Here the index becomes the sequence of each shard again.
 
-Of a bundle only its numbers are kept, not its entries: a commit may stall for long. How much waits for it, the backlog
+Of a batch only its numbers are kept, not its entries: a commit may stall for long. How much waits for it, the backlog
 of the hall counts.
 """
 
@@ -23,11 +23,11 @@ class _Numbers:
 
     __slots__ = ("count", "last", "reached", "size_bytes")
 
-    def __init__(self, bundle: PushBatch) -> None:
-        self.last = bundle.last
-        self.count = bundle.count
-        self.size_bytes = bundle.size_bytes
-        self.reached = bundle.reached
+    def __init__(self, batch: PushBatch) -> None:
+        self.last = batch.last
+        self.count = batch.count
+        self.size_bytes = batch.size_bytes
+        self.reached = batch.reached
 
 
 @final
@@ -39,12 +39,12 @@ class AcknowledgementRelease:
         self._backlog = backlog
         self._lines: dict[int, deque[_Numbers]] = {ONE: deque(), QUORUM: deque(), ALL: deque()}
 
-    def add(self, bundle: PushBatch) -> None:
+    def add(self, batch: PushBatch) -> None:
         """The next one; nobody has it yet."""
-        numbers = _Numbers(bundle)
+        numbers = _Numbers(batch)
         for line in self._lines.values():
             line.append(numbers)
-        self._backlog.add(bundle.size_bytes, bundle.count)
+        self._backlog.add(batch.size_bytes, batch.count)
 
     def reach(self, one: int, quorum: int) -> None:
         """The leader has synced everything up to `one`, most of those in sync everything up to `quorum`."""

@@ -49,7 +49,7 @@ class FollowerStream:
         self.node = node
         self.link = link
         self.next = 0
-        self.heard_ms = 0  # When the follower last answered.
+        self.answered_ms = 0  # When the follower last answered.
         self.credit_bytes = 0
         self._hall = hall
         self._replica = replica
@@ -65,12 +65,12 @@ class FollowerStream:
         """The follower has everything before `next`."""
         self.next = next
         self.credit_bytes = credit_bytes
-        self.heard_ms = now_ms
+        self.answered_ms = now_ms
         self.pump()
 
     def answered(self, index: int, now_ms: int) -> None:
         """The follower has synced up to here."""
-        self.heard_ms = now_ms
+        self.answered_ms = now_ms
         while self._in_flight and self._in_flight[0][0] <= index:
             self._in_flight_bytes -= self._in_flight.popleft()[1]
         self.pump()
@@ -96,9 +96,9 @@ class FollowerStream:
         """Send what there is, as far as the credit goes."""
         self._room.set()
         while self._reading is None and self._may_send():
-            bundle = self._recent.beginning_at(self.next)
-            if bundle is not None:
-                self._push(bundle.first, bundle.count, bundle.time_ms, bundle.pieces, bundle.size_bytes, bundle.crc)
+            batch = self._recent.beginning_at(self.next)
+            if batch is not None:
+                self._push(batch.first, batch.count, batch.time_ms, batch.pieces, batch.size_bytes, batch.crc)
             elif self.next < self._recent.first:
                 self._reading = self._hall.background.start("catch-up", self._read)
             else:

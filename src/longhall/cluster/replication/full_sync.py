@@ -64,8 +64,9 @@ class FilePiece(msgspec.Struct, kw_only=True):
 class FullSyncSource:
     """The leader's side. It answers while its hall leads; one follower after another."""
 
-    def __init__(self, hall: Hall, peers: Peers) -> None:
+    def __init__(self, hall: Hall, peers: Peers, on_begin: Callable[[int], object]) -> None:
         self._hall = hall
+        self._on_begin = on_begin
         self._token = 0
         self._node = 0
         self._snapshot = b""
@@ -75,7 +76,6 @@ class FullSyncSource:
         self._release: asyncio.TimerHandle | None = None
         peers.serve(BEGIN, self._begin, Audience.MEMBERS)
         peers.serve(READ, self._read, Audience.MEMBERS)
-        self.on_begin: Callable[[int], object] = _nobody_minds  # A follower fetches everything from now on.
 
     def done(self, node: int) -> None:
         """This follower is back and follows."""
@@ -96,7 +96,7 @@ class FullSyncSource:
         if (self._preparing or (hall.pinned and not self._is_read())) and node != self._node:
             raise LonghallError(Code.OVERLOADED, "another member fetches everything just now")
         self._unpin()
-        self.on_begin(node)
+        self._on_begin(node)
         self._node = node
         self._preparing = True
         try:
@@ -159,10 +159,6 @@ class FullSyncSource:
         if self._release is not None:
             self._release.cancel()
             self._release = None
-
-
-def _nobody_minds(node: int) -> None:
-    """Until the member says otherwise."""
 
 
 def _segments(hall: Hall, body: bytes) -> list[tuple[str, int]]:

@@ -38,11 +38,11 @@ async def transfer_leadership(
     """
     _log.info("handing over", extra={"to": successor, "epoch": state.epoch})
     try:
-        member.stand_aside(True)
+        member.set_transferring(True)
         await wait_for_successor(member, successor)
         after = await _record(coordinator, member.node, state, successor, in_sync_min)
     except (CoordinationError, LonghallError) as error:
-        member.stand_aside(False)
+        member.set_transferring(False)
         _log.warning("nothing came of handing over", extra={"to": successor, "reason": str(error)})
         if isinstance(error, LonghallError):
             raise

@@ -1,7 +1,7 @@
-"""Entries on their way to followers, in the bundles that they travel in.
+"""Entries on their way to followers, in the batches that they travel in.
 
-A bundle is what was appended in one turn of the loop, or a part of it that is large enough. It is written at a follower
-as one frame, so what belongs together stays together on every disk. The newest bundles stay in memory, within a bound,
+A batch is what was appended in one turn of the loop, or a part of it that is large enough. It is written at a follower
+as one frame, so what belongs together stays together on every disk. The newest batches stay in memory, within a bound,
 for followers that are a little behind; whoever is further behind is served from the write-ahead log.
 """
 
@@ -13,7 +13,7 @@ from typing import Final, final
 from crc32c import crc32c
 
 PIECE_BYTES_MIN: Final = 4096  # What is larger on average is sent from where it lies.
-BUNDLE_BYTES: Final = 512 * 1024  # A bundle is closed beyond this, where nothing that belongs together is cut.
+PUSH_BATCH_BYTES: Final = 512 * 1024  # A batch is closed beyond this, where nothing that belongs together is cut.
 
 
 @final
@@ -71,16 +71,16 @@ class PushBatcher:
         """What was collected, up to the entry `last`; None if there is nothing."""
         if not self._pieces:
             return None
-        bundle = PushBatch(self._first, last, time_ms, self._pieces, self.bytes, list(self._reached.items()))
+        batch = PushBatch(self._first, last, time_ms, self._pieces, self.bytes, list(self._reached.items()))
         self._pieces = []
         self._reached = {}
         self.bytes = 0
-        return bundle
+        return batch
 
 
 @final
 class RecentBatches:
-    """The newest bundles, by the index they begin with."""
+    """The newest batches, by the index they begin with."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -88,18 +88,18 @@ class RecentBatches:
         self._order: deque[PushBatch] = deque()
         self._by_first: dict[int, PushBatch] = {}
 
-    def add(self, bundle: PushBatch) -> None:
+    def add(self, batch: PushBatch) -> None:
         """The next one."""
-        self._order.append(bundle)
-        self._by_first[bundle.first] = bundle
-        self._bytes += bundle.size_bytes
+        self._order.append(batch)
+        self._by_first[batch.first] = batch
+        self._bytes += batch.size_bytes
         while self._bytes > self._bytes_max and len(self._order) > 1:
             oldest = self._order.popleft()
             del self._by_first[oldest.first]
             self._bytes -= oldest.size_bytes
 
     def beginning_at(self, index: int) -> PushBatch | None:
-        """The bundle whose first entry this is."""
+        """The batch whose first entry this is."""
         return self._by_first.get(index)
 
     @property

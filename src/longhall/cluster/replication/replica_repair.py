@@ -76,10 +76,10 @@ class ReplicaRepair:
     async def _told(self, node: int, body: bytes) -> bytes:
         """Somebody who copies from here has found damage that nobody has read yet."""
         told = decode(body, DamageReport)
-        self.wanted(told.partition, told.offset, _nobody_waits)
+        self.request(told.partition, told.offset, _nobody_waits)
         return b""
 
-    def wanted(self, number: int, offset: int, told: Callable[[], None]) -> bool:
+    def request(self, number: int, offset: int, on_repaired: Callable[[], None]) -> bool:
         """Somebody cannot read this. False if nobody has it; else `told` hears when it is worth another try."""
         partition = self._hall.partitions.get(number)
         segment = segment_of(partition, offset) if partition is not None else None
@@ -93,7 +93,7 @@ class ReplicaRepair:
         if key in self._waiting or len(self._waiting) < WAITING_MAX:
             waiting = self._waiting.setdefault(key, [])
             if len(waiting) < TOLD_MAX:
-                waiting.append(told)
+                waiting.append(on_repaired)
             if self._task is None:
                 self._task = self._hall.background.start("mend", self._run)
         return True
