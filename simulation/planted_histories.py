@@ -10,7 +10,7 @@ from typing import Any, Final
 from longhall.broker import replay, send
 from longhall.broker.time import HallTime
 from longhall.broker.verify import verify
-from longhall.cluster.membership import coordinator_session
+from longhall.cluster.membership.record_registrar import RecordRegistrar
 from longhall.cluster.replication import log_matching
 from longhall.cluster.replication.group_replica import GroupRecord, GroupReplica
 from longhall.cluster.replication.leadership_check import LeadershipCheck
@@ -86,7 +86,7 @@ def _carry_once_more() -> _Exchanges:
 
 
 def _believe_what_was_not_answered() -> _Exchanges:
-    good: Any = coordinator_session.CoordinatorSession.record_in_sync
+    good: Any = RecordRegistrar.record_in_sync
 
     async def record_in_sync(self: Any, epoch: int, version: int, in_sync: frozenset[int]) -> Any:
         async def read_back(epoch: int, in_sync: frozenset[int]) -> GroupRecord:
@@ -95,7 +95,7 @@ def _believe_what_was_not_answered() -> _Exchanges:
         self._read_back = read_back
         return await good(self, epoch, version, in_sync)
 
-    return [(coordinator_session.CoordinatorSession, "record_in_sync", record_in_sync)]
+    return [(RecordRegistrar, "record_in_sync", record_in_sync)]
 
 
 def _keep_ones_own_clock() -> _Exchanges:

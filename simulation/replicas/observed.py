@@ -36,7 +36,7 @@ class Watch:
 
     def __init__(self, fleet: Fleet) -> None:
         self.damage_allowed = False  # Somebody flips bits.
-        self.lookers: list[Callable[[GroupReplica], None]] = []  # Told of every member before it takes its session.
+        self.lookers: list[Callable[[GroupReplica], None]] = []  # Told of every member before its session starts.
         # Nodes whose state was changed, and how to see it.
         self._alterations: dict[int, Callable[[Hall], bool]] = {}
         self._fleet = fleet
@@ -44,9 +44,9 @@ class Watch:
         self._lives: dict[str, tuple[Life, GroupReplica]] = {}
 
     def observe(self, cluster_node: ClusterNode, name: str) -> None:
-        """From the moment on at which it takes its session: before that nothing can have come."""
+        """From the moment on at which its session starts: before that nothing can have come."""
         session = cluster_node.session
-        take, on_lead = session.take, session.on_lead
+        start, lead = session.start, cluster_node.lead
 
         async def observed(member: GroupReplica, *arguments: Any) -> None:
             life = Life(self.truth, name, member.replica.applied)
@@ -58,12 +58,12 @@ class Watch:
 
             async def leading() -> None:
                 life.leads(member.replica.index)
-                await on_lead()
+                await lead()
 
-            session.on_lead = leading
-            await take(member, *arguments)
+            setattr(cluster_node, "lead", leading)  # noqa: B010
+            await start(member, *arguments)
 
-        setattr(session, "take", observed)  # noqa: B010
+        setattr(session, "start", observed)  # noqa: B010
 
     async def look(self) -> None:
         """What leaders show is committed and what followers apply is too, for ever."""

@@ -28,9 +28,9 @@ ALLOWED = {
     ): "one change of the record; the exception handler stops the node",
     ("cluster/rpc/peers.py", "start"): "answers one request of another node; every failure becomes the answer",
     (
-        "cluster/membership/coordinator_session.py",
-        "_employ",
-    ): "supervised there: a duty that fails is logged and starts the hall anew",
+        "cluster/membership/session_tasks.py",
+        "start",
+    ): "supervised there: a task that fails is logged and starts the hall anew",
     ("cluster/placement/group_client.py", "__init__"): "has no hall; `report_failure` stops the node",
     ("console/http.py", "_employ"): REQUEST,
     ("console/metrics.py", "render"): REQUEST,

@@ -21,13 +21,13 @@ from longhall.broker.placement import WING_STEP
 from longhall.broker.recover import write_identity
 from longhall.broker.rejoin import Rejoined, convert, rejoin
 from longhall.broker.replay import Recovered
-from longhall.cluster.membership.controller import is_stale
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.membership.copy_report import CopyReport
 from longhall.cluster.membership.election import UNCLEAN
 from longhall.cluster.membership.hosts import Hosts
-from longhall.cluster.membership.joining import SHARDS, adopt_epoch
+from longhall.cluster.membership.join import SHARDS, adopt_epoch
 from longhall.cluster.membership.member_file import write_member_file
+from longhall.cluster.membership.metadata import is_stale
 from longhall.cluster.membership.receipt_secret import SECRET, on_record, serve_secret, withdraw_secret
 from longhall.cluster.membership.record_recovery import RecordRecovery
 from longhall.cluster.placement.group_administration import GroupAdministration
@@ -88,16 +88,12 @@ class ClusterNode:
             place.node,
             place.state,
             world.network,
+            self,
             factor=node.settings.replication_factor,
             in_sync_min=node.settings.in_sync_min,
+            raises_level=node.settings.feature_level_automatic,
         )
         self.hosts = Hosts(self.session, place.coordinator)
-        self.session.on_lead = self._lead
-        self.session.condition = self._condition
-        self.session.on_lost = self.restart
-        self.session.on_level = self.raise_level
-        self.session.on_record = self._remember_record
-        self.session.raises_level = node.settings.feature_level_automatic
         more = {SHARDS: place.identity.shards, **on_record(place.identity.secret, place.level)}
         self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
         self.member: GroupReplica | None = None
@@ -166,7 +162,7 @@ class ClusterNode:
         assert self._rejoined is not None
         options = member_options(settings)
         member = self.member = GroupReplica(
-            node.hall, self._rejoined, self.place.node, self.peers, self.session, self, options
+            node.hall, self._rejoined, self.place.node, self.peers, self.session.registrar, self, options
         )
         wanted = parse_address(settings.peers)
         self.peers_at = Address(wanted.host, await self.peers.open(wanted.host, wanted.port))
@@ -183,9 +179,9 @@ class ClusterNode:
             rack=settings.rack,
             feature_level_min=OLDEST if self.place.level_max > OLDEST else 0,  # The first version said nothing.
             feature_level_max=self.place.level_max if self.place.level_max > OLDEST else 0,
-            unfit=self._condition(),
+            unfit=self.condition(),
         )
-        await self.session.take(member, self.peers, described, self.recovery)
+        await self.session.start(member, self.peers, described, self.recovery)
         if self.place.wing is not None:
             self._watch = self.place.root.watch_wings(self._wings_changed)
 
@@ -222,7 +218,7 @@ class ClusterNode:
         for task in (self._fetching, self._withdrawing):
             if task is not None:
                 task.cancel()
-        self.session.leave()
+        self.session.stop()
         if self._watch is not None:
             self._watch.cancel()
         self._node.service.close()
@@ -238,15 +234,15 @@ class ClusterNode:
 
     # What is heard
 
-    async def _lead(self) -> None:
+    async def lead(self) -> None:
+        """The replica leads: serve clients."""
         self._node.lead()
 
     def _wings_changed(self, wings: Mapping[str, ReplicationGroup]) -> None:
         """Of a wing: who should lead and keep it may be others from now on."""
         wing = wings.get(self.place.wing.name) if self.place.wing is not None else None
         if wing is not None and wing.hosts:
-            self.session.preferred = wing.hosts[0]
-            self.session.copies = len(wing.wanted or wing.hosts)
+            self.session.set_placement(wing.hosts[0], len(wing.wanted or wing.hosts))
 
     async def _others_metrics(self) -> dict[str, list[Block]]:
         """What the wings on this host count."""
@@ -272,7 +268,7 @@ class ClusterNode:
             return frozenset(self.session.in_sync(CATALOGUE_SHARD))
         return leading.in_sync | (leading.asked or frozenset())
 
-    def _condition(self) -> str:
+    def condition(self) -> str:
         """Why another node should lead, if one should."""
         repairs = self.place.repairs
         if repairs.reason and self._is_in_sync():
@@ -368,7 +364,7 @@ class ClusterNode:
         )
         return known if member is None else report_of(member, known)
 
-    def _remember_record(self, state: ShardState) -> None:
+    def record_changed(self, state: ShardState) -> None:
         """A coordinator that loses its data is not believed against this."""
         member_file = self.place.member_file
         if state.revision > member_file.revision:

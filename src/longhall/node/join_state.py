@@ -11,7 +11,7 @@ from longhall.broker.gates import NEWEST
 from longhall.broker.options import HallOptions
 from longhall.broker.recover import Identity, identify, read_identity, write_identity
 from longhall.cluster.membership.copy_report import CopyReport, ask_report
-from longhall.cluster.membership.joining import check_level, confess, is_older_copy, number_of, outlive, share_identity
+from longhall.cluster.membership.join import check_level, confess, is_older_copy, number_of, outlive, share_identity
 from longhall.cluster.membership.member_file import MemberFile, read_member_file, write_member_file
 from longhall.cluster.membership.receipt_secret import learn_secret
 from longhall.cluster.replication.full_sync import BYTES_A_SECOND, finish_switch, full_sync

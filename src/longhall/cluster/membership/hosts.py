@@ -30,9 +30,9 @@ class Hosts:
     """Fulfils `console.api.hosts.HostVerbs`. It is asked at the leader."""
 
     def __init__(self, session: CoordinatorSession, coordinator: Coordinator) -> None:
-        self._seat = session
+        self._session = session
         self._coordinator = coordinator
-        self._handing: asyncio.Task[bool] | None = None
+        self._transfer: asyncio.Task[bool] | None = None
 
     async def add(self, node: int) -> str:
         """A host that lives keeps the hall from now on, drained before or not."""
@@ -45,7 +45,7 @@ class Hosts:
             replicas = state.replicas if node in state.replicas else (*state.replicas, node)
             return msgspec.structs.replace(state, replicas=replicas, leaving=_less(state.leaving, node))
 
-        before = self._seat.state
+        before = self._session.state
         await self._change(decide)
         if node in before.replicas and node not in leaving_of(before, drained):
             return f"node {node} keeps the hall already"
@@ -58,7 +58,7 @@ class Hosts:
         if node not in state.replicas:
             await self._must_live(node)
         else:
-            self._must_suffice(state, living, await self._drained(), {node}, self._seat.factor)
+            self._must_suffice(state, living, await self._drained(), {node}, self._session.factor)
         await _tried(self._coordinator.mark_drain(node))
         if node not in state.replicas:
             return f"node {node} keeps nothing, and will be given nothing"
@@ -107,18 +107,20 @@ class Hosts:
             raise _refused(f"node {node} is on the way out")
         if node not in state.in_sync:
             raise _refused(f"node {node} does not have everything yet: wait until it is in sync")
-        if self._handing is not None and not self._handing.done():
+        if self._transfer is not None and not self._transfer.done():
             raise _refused("the hall is being handed over already")
-        self._handing = asyncio.get_running_loop().create_task(self._seat.transfer_leadership(node), name="hand over")
-        self._handing.add_done_callback(_heard)
+        self._transfer = asyncio.get_running_loop().create_task(
+            self._session.transfer_leadership(node), name="hand over"
+        )
+        self._transfer.add_done_callback(_log_outcome)
         return f"the hall is handed over to node {node}"
 
     async def set_factor(self, factor: int) -> str:
         """So many copies from now on."""
         if not 1 <= factor <= FACTOR_MAX:
             raise LonghallError(Code.INVALID_REPLICATION, f"there can be 1 to {FACTOR_MAX} copies")
-        if factor < self._seat.in_sync_min:
-            said = f"in_sync_min is {self._seat.in_sync_min}: with {factor} copies no message would be taken"
+        if factor < self._session.in_sync_min:
+            said = f"in_sync_min is {self._session.in_sync_min}: with {factor} copies no message would be taken"
             raise LonghallError(Code.INVALID_REPLICATION, said)
         living, drained = await self._living(), await self._drained()
         racks = {node: rack for node, rack in living.items() if node not in drained}
@@ -146,7 +148,7 @@ class Hosts:
         there = [node for node in stay if node in living]
         free = [node for node in living if node not in state.replicas and node not in drained]
         count = len(there) + min(max(factor - len(stay), 0), len(free))
-        least = self._seat.in_sync_min
+        least = self._session.in_sync_min
         if less and count < least:
             said = f"without {_named(less)} {count} {'host' if count == 1 else 'hosts'} would keep the hall"
             raise _refused(f"{said}, and in_sync_min is {least}: start another one first")
@@ -213,6 +215,6 @@ def _named(nodes: Set[int]) -> str:
     return f"node {listed}" if len(nodes) == 1 else f"nodes {listed}"
 
 
-def _heard(task: asyncio.Task[bool]) -> None:
+def _log_outcome(task: asyncio.Task[bool]) -> None:
     if not task.cancelled():
         task.exception()  # The log says why nothing came of it.

@@ -31,7 +31,7 @@ class LeadershipSuspicion:
         self._away_since_s: float | None = None
         self._loop = asyncio.get_running_loop()
 
-    def hear(self, session: Session) -> None:
+    def session_changed(self, session: Session) -> None:
         """The session with the coordinator is this from now on."""
         if session is Session.CONNECTED:
             self._away_since_s = None

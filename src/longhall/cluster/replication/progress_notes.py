@@ -10,9 +10,8 @@ import asyncio
 from typing import Final, final
 
 from longhall.broker.gates import REPLICAS_LEVEL
-from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.coordination.ports import Coordinator, Progress
-from longhall.shards.replica import epoch_at
+from longhall.shards.replica import Replica, epoch_at
 
 NOTED_S: Final = 5.0
 
@@ -27,12 +26,12 @@ class ProgressNotes:
         self._noted_s = -NOTED_S
         self._loop = asyncio.get_running_loop()
 
-    async def write(self, member: GroupReplica, level: int) -> None:
+    async def write(self, replica: Replica, level: int) -> None:
         """Note the commit position, if it moved and it is time. CoordinationError if that cannot be."""
-        index = member.replica.committed
+        index = replica.committed
         now_s = self._loop.time()
         if level < REPLICAS_LEVEL or index <= self._noted.index or now_s - self._noted_s < NOTED_S:
             return
         self._noted_s = now_s
-        self._noted = Progress(epoch=epoch_at(member.replica, index), index=index)
+        self._noted = Progress(epoch=epoch_at(replica, index), index=index)
         await self._coordinator.note_progress(self._noted)

@@ -10,7 +10,7 @@ import pytest
 
 from longhall.broker.recover import Identity
 from longhall.cluster.membership.copy_report import FOLLOWER, HALTED, LEADER, NOTHING, CopyReport
-from longhall.cluster.membership.joining import (
+from longhall.cluster.membership.join import (
     Ask,
     adopt_epoch,
     confess,
