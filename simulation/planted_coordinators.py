@@ -71,10 +71,10 @@ def _elect_one_alone() -> _Exchanges:
 
 
 def _leave_the_set_together() -> _Exchanges:
-    async def is_anybody_well(others: list[int], ask: Any) -> bool:
+    async def is_another_in_service(others: list[int], ask: Any) -> bool:
         return bool(others)
 
-    return [(join, "_is_anybody_well", is_anybody_well)]
+    return [(join, "_is_another_in_service", is_another_in_service)]
 
 
 COORDINATOR_BUGS: Final[dict[str, Bug]] = {

@@ -19,7 +19,7 @@ ALLOWED = {
     ("cluster/replication/leadership_check.py", "_ask_together"): REQUEST,
     (
         "cluster/replication/digests.py",
-        "_employ",
+        "_start",
     ): "one report or one announcement; the exception handler stops the node",
     ("cluster/membership/hosts.py", "lead"): "one hand-over that an operator asked for; its callback takes the outcome",
     (

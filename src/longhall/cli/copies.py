@@ -22,7 +22,7 @@ from longhall.broker.partition import Partition
 from longhall.broker.recover import Identity, read_identity
 from longhall.broker.rejoin import Rejoined, rejoin
 from longhall.cli.overlay import Overlay
-from longhall.cluster.membership.member_file import CARD, read_member_file
+from longhall.cluster.membership.member_file import MEMBER_FILE, read_member_file
 from longhall.errors import Code, LonghallError
 from longhall.log.chores import rebuild_index
 from longhall.log.reading import Supplied
@@ -70,7 +70,7 @@ class Copy:
     def __init__(self, directory: str, disk: Disk) -> None:
         self.directory = directory
         found = read_identity(disk)
-        if found is None or not found.member or not disk.exists(CARD):
+        if found is None or not found.member or not disk.exists(MEMBER_FILE):
             raise LonghallError(Code.INVALID_REQUEST, f"{directory} is not the directory of a node of a cluster")
         self.identity: Identity = found
         self.world = _Looking(Overlay(disk))

@@ -14,7 +14,7 @@ import msgspec
 
 from longhall.broker.recover import Identity, write_identity
 from longhall.broker.scrub import IdentityFile
-from longhall.cluster.membership.member_file import CARD, MemberFile, write_member_file
+from longhall.cluster.membership.member_file import MEMBER_FILE, MemberFile, write_member_file
 from longhall.cluster.rpc.peers import Peers
 from longhall.errors import LonghallError
 from longhall.log.layout import IDENTITY
@@ -138,7 +138,7 @@ def papers_of(world: World, identity: Identity, place: JoinState | None) -> list
     return [
         IdentityFile(IDENTITY, partial(_is_identity, place.identity), lambda: _rewrite_identity(world, place)),
         IdentityFile(
-            CARD, partial(_is_card, place.member_file), lambda: write_member_file(world.disk, place.member_file)
+            MEMBER_FILE, partial(_is_card, place.member_file), lambda: write_member_file(world.disk, place.member_file)
         ),
     ]
 

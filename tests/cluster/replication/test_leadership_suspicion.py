@@ -55,7 +55,7 @@ async def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not side.has_reason(alone)
     side.session_changed(Session.SUSPENDED)
     assert not side.has_reason(alone)  # Not yet.
-    monkeypatch.setattr(leadership_suspicion, "AWAY_S", -1.0)
+    monkeypatch.setattr(leadership_suspicion, "LOST_S", -1.0)
     assert side.has_reason(alone)
     assert side.has_reason(standing((1, 2), (3,)))  # Who is not in sync does not count.
     assert not side.has_reason(standing((1, 2, 3), (3,)))
