@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from longhall.cluster.membership import controller, coordinator_session, election, joining
+from longhall.cluster.membership import controller, coordinator_session, election, join, record_registrar
 from longhall.cluster.replication import full_sync, log_matching
 from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.node import join_state
@@ -50,6 +50,7 @@ def _believe_a_restored_record() -> _Replacements:
         (controller, "is_stale", lambda state, known: False),
         (controller.Controller, "_is_contradicted", is_contradicted),
         (coordinator_session, "is_stale", lambda state, known: False),
+        (record_registrar, "is_stale", lambda state, known: False),
     ]
 
 
@@ -70,10 +71,10 @@ def _elect_one_alone() -> _Replacements:
 
 
 def _leave_the_set_together() -> _Replacements:
-    async def is_anybody_well(others: list[int], ask: Any) -> bool:
+    async def is_another_in_service(others: list[int], ask: Any) -> bool:
         return bool(others)
 
-    return [(joining, "_is_anybody_well", is_anybody_well)]
+    return [(join, "_is_another_in_service", is_another_in_service)]
 
 
 COORDINATOR_BUGS: Final[dict[str, Bug]] = {

@@ -36,7 +36,7 @@ def _leave_a_segment_out() -> _Replacements:
 
 
 def _give_up_what_the_disk_lost() -> _Replacements:
-    return [(ReplicaRepair, "wanted", lambda self, number, offset, told: False)]
+    return [(ReplicaRepair, "request", lambda self, number, offset, on_repaired: False)]
 
 
 def _believe_a_damaged_snapshot() -> _Replacements:

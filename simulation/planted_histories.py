@@ -7,7 +7,7 @@ from typing import Any, Final
 from longhall.broker import replay, send
 from longhall.broker.hall_time import HallTime
 from longhall.broker.transaction_check import check_transaction
-from longhall.cluster.membership import coordinator_session
+from longhall.cluster.membership.record_registrar import RecordRegistrar
 from longhall.cluster.replication import log_matching
 from longhall.cluster.replication.group_replica import GroupRecord, GroupReplica
 from longhall.cluster.replication.leadership_check import LeadershipCheck
@@ -36,9 +36,9 @@ def _cut_to_the_known_watermark() -> _Replacements:
     good: Any = GroupReplica.become_follower
 
     def become_follower(self: Any, epoch: int, leader: int) -> None:
-        comes_back = self._following is None and self._leading is None and not self._ended
+        comes_back = self.follower.connection is None and self.leading is None and not self._ended
         if comes_back and self.replica.applied <= self.replica.committed < self.replica.index:
-            self._truncate(self.replica.committed)
+            self.log.truncate(self.replica.committed)
         good(self, epoch, leader)
 
     return [(GroupReplica, "become_follower", become_follower)]
@@ -83,7 +83,7 @@ def _carry_once_more() -> _Replacements:
 
 
 def _believe_what_was_not_answered() -> _Replacements:
-    good: Any = coordinator_session.CoordinatorSession.record_in_sync
+    good: Any = RecordRegistrar.record_in_sync
 
     async def record_in_sync(self: Any, epoch: int, version: int, in_sync: frozenset[int]) -> Any:
         async def read_back(epoch: int, in_sync: frozenset[int]) -> GroupRecord:
@@ -92,7 +92,7 @@ def _believe_what_was_not_answered() -> _Replacements:
         self._read_back = read_back
         return await good(self, epoch, version, in_sync)
 
-    return [(coordinator_session.CoordinatorSession, "record_in_sync", record_in_sync)]
+    return [(RecordRegistrar, "record_in_sync", record_in_sync)]
 
 
 def _keep_ones_own_clock() -> _Replacements:
@@ -125,7 +125,7 @@ def _spread_damage() -> _Replacements:
 
 
 def _refuse_what_others_have() -> _Replacements:
-    return [(ReplicaRepair, "wanted", lambda self, number, offset, told: False)]
+    return [(ReplicaRepair, "request", lambda self, number, offset, on_repaired: False)]
 
 
 HISTORY_BUGS: Final[dict[str, Bug]] = {

@@ -10,7 +10,11 @@ from longhall.broker import checkpoint, recovery, replay, replica_recovery
 from longhall.broker.events import Truncated
 from longhall.cluster.membership import controller, election
 from longhall.cluster.membership.feature_level import level_of
+from longhall.cluster.replication.follower import GroupFollower
 from longhall.cluster.replication.group_replica import GroupReplica
+from longhall.cluster.replication.leader import GroupLeader
+from longhall.cluster.replication.replica_log import ReplicaLog
+from longhall.cluster.replication.write_admission import WriteAdmission
 from longhall.log.frames import BATCH_CONTINUED, BATCH_CONTINUES, Entry
 from longhall.log.layout import IDENTITY
 from longhall.log.wal import Wal
@@ -43,44 +47,45 @@ def _commit_by_majority() -> _Replacements:
 
 
 def _answer_before_the_sync() -> _Replacements:
-    good: Any = GroupReplica.take_push
+    good: Any = GroupFollower.take_push
 
     def take_push(self: Any, push: Any) -> None:
         good(self, push)
-        self._following.synced(self.index)
+        self.connection.synced(self._log.index)
 
-    return [(GroupReplica, "take_push", take_push)]
+    return [(GroupFollower, "take_push", take_push)]
 
 
 def _truncate_to_the_commit_position() -> _Replacements:
-    good: Any = GroupReplica.follow
+    good: Any = GroupFollower.follow
 
     def follow(self: Any) -> Any:
-        if self.replica.committed < self.replica.index:
-            self._truncate(self.replica.committed)
+        replica = self._log.replica
+        if replica.committed < replica.index:
+            self._log.truncate(replica.committed)
         return good(self)
 
-    return [(GroupReplica, "follow", follow)]
+    return [(GroupFollower, "follow", follow)]
 
 
 def _apply_what_is_not_committed() -> _Replacements:
-    good: Any = GroupReplica.take_push
+    good: Any = GroupFollower.take_push
 
     def take_push(self: Any, push: Any) -> None:
         good(self, push)
-        self._hear(push.first + push.count - 1)
+        self._commit(push.first + push.count - 1)
 
-    return [(GroupReplica, "take_push", take_push)]
+    return [(GroupFollower, "take_push", take_push)]
 
 
 def _forget_the_cut() -> _Replacements:
-    good: Any = GroupReplica._note
+    good: Any = ReplicaLog._write_mark
 
-    def note(self: Any, mark: Any) -> None:
+    def write_mark(self: Any, mark: Any) -> None:
         if not isinstance(mark, Truncated):
             good(self, mark)
 
-    return [(GroupReplica, "_note", note)]
+    return [(ReplicaLog, "_write_mark", write_mark)]
 
 
 def _leave_before_it_is_recorded() -> _Replacements:
@@ -110,14 +115,13 @@ def _recover_everything_as_committed() -> _Replacements:
 
 
 def _serve_before_the_epoch_is_committed() -> _Replacements:
-    good: Any = GroupReplica._begin_epoch
+    good: Any = GroupLeader._begin_epoch
 
-    def begin(self: Any, epoch: int, record: Any) -> None:
-        good(self, epoch, record)
-        if not self._opened.done():
-            self._opened.set_result(None)
+    def begin(self: Any, node: int, epoch: int, record: Any) -> None:
+        good(self, node, epoch, record)
+        self.admission.commit_epoch()
 
-    return [(GroupReplica, "_begin_epoch", begin)]
+    return [(GroupLeader, "_begin_epoch", begin)]
 
 
 def _count_what_was_sent() -> _Replacements:
@@ -125,10 +129,10 @@ def _count_what_was_sent() -> _Replacements:
 
     def written(self: Any, time_ms: int) -> None:
         good(self, time_ms)
-        if self._leading is not None:
-            for node, stream in self._streams.by_node.items():
-                self._leading.answered(node, stream.next - 1)
-            self.advance()
+        if self.leading is not None:
+            for node, stream in self.leader.streams.by_node.items():
+                self.leading.answered(node, stream.next - 1)
+            self.leader.advance()
 
     return [(GroupReplica, "written", written)]
 
@@ -137,8 +141,8 @@ def _lead_from_the_commit_position() -> _Replacements:
     good: Any = GroupReplica.become_leader
 
     async def become_leader(self: Any, epoch: int, record: Any) -> None:
-        if self._leading is None and self.replica.committed < self.replica.index:
-            self._truncate(self.replica.committed)
+        if self.leading is None and self.replica.committed < self.replica.index:
+            self.log.truncate(self.replica.committed)
         await good(self, epoch, record)
 
     return [(GroupReplica, "become_leader", become_leader)]
@@ -203,13 +207,13 @@ def _let_everybody_in() -> _Replacements:
 
 
 def _acknowledge_with_too_few() -> _Replacements:
-    good: Any = GroupReplica._refuse
+    good: Any = WriteAdmission.update
 
-    def refuse(self: Any) -> None:
-        good(self)
+    def update(self: Any, leading: Any) -> None:
+        good(self, leading)
         self._hall.is_short = False
 
-    return [(GroupReplica, "_refuse", refuse)]
+    return [(WriteAdmission, "update", update)]
 
 
 def _elect_whoever_is_there() -> _Replacements:

@@ -1,6 +1,6 @@
 """The oracle of uncommitted bytes: at a leader and at its followers they exceed the bound by at most SLACK_BYTES.
 
-The oracle counts by itself: bytes of the batches that a leader appends, until the leader calls them committed.
+It counts for itself: what a leader appends, from its batches, until the leader calls it committed.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from collections import deque
 from typing import Final, final
 
 from longhall.cluster.replication.group_replica import GroupReplica
-from longhall.cluster.replication.push_batches import BUNDLE_BYTES, PushBatch
+from longhall.cluster.replication.push_batches import PUSH_BATCH_BYTES, PushBatch
+from simulation.checkers.leaders import watch_leader
 from simulation.checkers.violation import demand
 
-SLACK_BYTES: Final = BUNDLE_BYTES + 200_000  # Appended in one turn of the loop, before the product counts it.
+SLACK_BYTES: Final = PUSH_BATCH_BYTES + 200_000  # What one turn of the loop appends before anybody counts it.
 
 
 @final
@@ -29,23 +30,19 @@ class UncommittedBytesOracle:
         self._followed.append(member)
         waiting: deque[tuple[int, int]] = deque()
         total = 0
-        appended, committed = member.on_bundle, member.on_committed
 
-        def on_bundle(bundle: PushBatch) -> None:
+        def on_append(batch: PushBatch) -> None:
             nonlocal total
-            appended(bundle)
-            waiting.append((bundle.last, bundle.size_bytes))
-            total += bundle.size_bytes
+            waiting.append((batch.last, batch.size_bytes))
+            total += batch.size_bytes
             self.most = max(self.most, total)
 
-        def on_committed(epoch: int, index: int) -> None:
+        def on_commit(epoch: int, index: int) -> None:
             nonlocal total
-            committed(epoch, index)
             while waiting and waiting[0][0] <= index:
                 total -= waiting.popleft()[1]
 
-        member.on_bundle = on_bundle
-        member.on_committed = on_committed
+        watch_leader(member, on_append, on_commit)
 
     def check(self) -> None:
         """Check all watched replicas."""

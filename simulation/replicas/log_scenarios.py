@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Final
 
 from longhall.broker import send
-from longhall.cluster.replication import group_replica
+from longhall.cluster.replication import leader
 from longhall.log import wal
 from longhall.shards import shard
 from simulation.replicas.fault_injector import ClusterFaults
@@ -34,7 +34,7 @@ SMALL: Final[list[tuple[ModuleType, str]]] = [
     (send, "ONE_ENTRY_BYTES_MAX"),
     (send, "DIRECT_BYTES_MIN"),
     (shard, "BATCH_PART_BYTES"),
-    (group_replica, "BUNDLE_BYTES"),
+    (leader, "PUSH_BATCH_BYTES"),
     (wal, "FRAME_BYTES_MAX"),
 ]
 WHOLE_LARGE: Final = Large(chance=0.003, bytes_max=5 << 20)  # An entry has at most four MiB.

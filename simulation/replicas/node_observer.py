@@ -15,6 +15,7 @@ from longhall.cluster.replication.group_replica import GroupReplica, Role
 from longhall.log.frames import Entry
 from longhall.node.assembly import Node
 from longhall.node.cluster_node import ClusterNode
+from simulation.checkers.leaders import watch_leader
 from simulation.checkers.violation import demand
 from simulation.replicas.committed_log import CommittedLog, LogIncarnation
 from simulation.replicas.hall_contents import contents_of
@@ -35,7 +36,7 @@ class NodeObserver:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.damage_allowed = False  # True while a scenario flips bits.
-        # Called with every replica before it takes its session.
+        # Called with every replica before its session starts.
         self.lookers: list[Callable[[GroupReplica], None]] = []
         # Nodes whose state a scenario has altered, with the predicate that detects the alteration.
         self._alterations: dict[int, Callable[[Hall], bool]] = {}
@@ -44,9 +45,9 @@ class NodeObserver:
         self._lives: dict[str, tuple[LogIncarnation, GroupReplica]] = {}
 
     def observe(self, cluster_node: ClusterNode, name: str) -> None:
-        """Observe a node from before it takes its session: no entry can arrive earlier."""
+        """From the moment on at which its session starts: before that nothing can have come."""
         session = cluster_node.session
-        take, on_lead = session.take, session.on_lead
+        start, lead = session.start, cluster_node.lead
 
         async def observed(member: GroupReplica, *arguments: Any) -> None:
             life = LogIncarnation(self.committed_log, name, member.replica.applied)
@@ -58,12 +59,12 @@ class NodeObserver:
 
             async def leading() -> None:
                 life.leads(member.replica.index)
-                await on_lead()
+                await lead()
 
-            session.on_lead = leading
-            await take(member, *arguments)
+            setattr(cluster_node, "lead", leading)  # noqa: B010
+            await start(member, *arguments)
 
-        setattr(session, "take", observed)  # noqa: B010
+        setattr(session, "start", observed)  # noqa: B010
 
     async def look(self) -> None:
         """Check at intervals, for the whole run, that leaders serve and followers apply only committed entries."""
@@ -177,5 +178,4 @@ def _look_at(cluster_node: ClusterNode, member: GroupReplica, life: LogIncarnati
         good(entry)
 
     setattr(rejoined.replay, "take", applying)  # noqa: B010
-    member.on_bundle = life.appended
-    member.on_committed = life.committed
+    watch_leader(member, life.appended, life.committed)

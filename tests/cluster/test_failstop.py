@@ -54,7 +54,7 @@ def fail_next(node: Node, error: Exception, times: int = 1) -> list[Entry]:
     """Let this node fail with the error when it applies its next entries."""
     member = member_of(node)
     assert member is not None
-    replay: Replay = member._applier._replay
+    replay: Replay = member.follower.applier._replay
     good, failed = replay.take, list[Entry]()
 
     def take(entry: Entry) -> None:
@@ -105,7 +105,7 @@ def test_a_failed_replica_publishes_no_snapshot_and_is_not_elected() -> None:
         member, cluster_node = member_of(node), node.cluster_node
         assert member is not None
         assert cluster_node is not None
-        member.on_failure = lambda leader, failure: None  # The failed replica stays as it is.
+        setattr(cluster_node, "repair", lambda leader, failure: None)  # noqa: B010
         fail_next(node, KeyError("x"))
         make_topic(led, "first")
         await asyncio.sleep(1)
@@ -116,7 +116,7 @@ def test_a_failed_replica_publishes_no_snapshot_and_is_not_elected() -> None:
         assert node.hall.checkpoints == before
         assert follower not in cluster.in_sync()
         assert "cannot be applied" in (node.hall.failed)
-        cluster_node._fall("the test is over")
+        cluster_node.restart("the test is over")
 
     play(script)
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from longhall.cli.cluster.status import ask
-from longhall.cluster.membership.liveness import KEPT_S
+from longhall.cluster.membership.liveness import CACHED_S
 from soak.cluster import Cluster, wait_until
 from soak.node import Node
 
@@ -36,7 +36,7 @@ def test_a_node_is_ready_only_while_a_send_would_succeed(cluster: Cluster) -> No
 
 def test_a_dead_node_is_not_reported_alive_while_its_session_lasts(cluster: Cluster) -> None:
     dead, other = cluster.followers()
-    time.sleep(KEPT_S)  # The cached answer has expired.
+    time.sleep(CACHED_S)  # What was asked before is forgotten.
     cluster.nodes[dead].kill()
     try:
         hosts = {host.node: host for host in ask(cluster.nodes[other].http).hosts}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longhall.cluster.membership.controller import Controller
-from longhall.cluster.membership.coordinator_session import TEND_S
+from longhall.cluster.membership.coordinator_session import LOOK_S
 from longhall.cluster.replication.group_replica import Role
 from longhall.coordination.ports import Manager
 from longhall.errors import Code
@@ -264,4 +264,4 @@ def test_an_idle_cluster_rarely_calls_the_coordinator(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Controller, "look", counted)
     play(script)
-    assert 20 < len(looks) <= 20 / TEND_S + 1
+    assert 20 < len(looks) <= 20 / LOOK_S + 1

@@ -52,11 +52,11 @@ def test_leadership_does_not_rotate_when_all_disks_are_full() -> None:
             assert node.cluster_node is not None
             if number != leader:
                 node.hall.storage_full = True
-                node.cluster_node.session.condition = lambda: "full"
+                setattr(node.cluster_node, "condition", lambda: "full")  # noqa: B010
         await asyncio.sleep(1)
         cluster_node = cluster.nodes[leader].cluster_node
         assert cluster_node is not None
-        cluster_node.session.condition = lambda: "full"
+        setattr(cluster_node, "condition", lambda: "full")  # noqa: B010
         await asyncio.sleep(10)
         assert cluster.leader_number() == leader
         assert cluster.restarts == 0

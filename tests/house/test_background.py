@@ -19,18 +19,18 @@ ALLOWED = {
     ("cluster/replication/leadership_check.py", "_ask_together"): REQUEST,
     (
         "cluster/replication/digests.py",
-        "_employ",
+        "_start",
     ): "one report or one announcement; the exception handler stops the node",
     ("cluster/membership/hosts.py", "lead"): "one hand-over that an operator asked for; its callback takes the outcome",
     (
-        "cluster/replication/group_replica.py",
+        "cluster/replication/in_sync_recorder.py",
         "renounce",
     ): "one change of the record; the exception handler stops the node",
     ("cluster/rpc/peers.py", "start"): "answers one request of another node; every failure becomes the answer",
     (
-        "cluster/membership/coordinator_session.py",
-        "_employ",
-    ): "supervised there: a duty that fails is logged and starts the hall anew",
+        "cluster/membership/session_tasks.py",
+        "start",
+    ): "supervised there: a task that fails is logged and starts the hall anew",
     ("cluster/placement/group_client.py", "__init__"): "has no hall; `report_failure` stops the node",
     ("console/http.py", "_employ"): REQUEST,
     ("console/metrics.py", "render"): REQUEST,

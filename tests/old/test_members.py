@@ -99,7 +99,7 @@ async def test_an_old_member_directory_is_read_continued_and_raised(tmp_path: Pa
         assert _messages(node)["letters", 0] == ["a", "b", "c"]
     async with running(tmp_path, 2) as node:
         assert node.cluster_node is not None
-        assert (await node.cluster_node.seat.upgrade(2)).level == 2
+        assert (await node.cluster_node.session.upgrade(2)).level == 2
         assert node.hall.feature_level == 2
     disk = RealDisk(str(tmp_path / "data"))
     identity = read_identity(disk)

@@ -22,7 +22,7 @@ from longhall.broker.recovery import Identity, read_identity
 from longhall.broker.replica_recovery import RecoveredReplica, recover_replica
 from longhall.broker.state_digest import PARTIAL, Tables, differing, digest_slice
 from longhall.cli.overlay_disk import OverlayDisk
-from longhall.cluster.membership.member_file import CARD, read_member_file
+from longhall.cluster.membership.member_file import MEMBER_FILE, read_member_file
 from longhall.errors import Code, LonghallError
 from longhall.log.background_jobs import rebuild_index
 from longhall.log.segment_reads import Supplied
@@ -70,7 +70,7 @@ class Copy:
     def __init__(self, directory: str, disk: Disk) -> None:
         self.directory = directory
         found = read_identity(disk)
-        if found is None or not found.member or not disk.exists(CARD):
+        if found is None or not found.member or not disk.exists(MEMBER_FILE):
             raise LonghallError(Code.INVALID_REQUEST, f"{directory} is not the directory of a node of a cluster")
         self.identity: Identity = found
         self.world = _ReadOnlyWorld(OverlayDisk(disk))

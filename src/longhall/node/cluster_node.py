@@ -21,13 +21,13 @@ from longhall.broker.placement import WING_STEP
 from longhall.broker.recovery import write_identity
 from longhall.broker.replay import Recovered
 from longhall.broker.replica_recovery import RecoveredReplica, convert_to_replica, recover_replica
-from longhall.cluster.membership.controller import is_stale
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.membership.copy_report import CopyReport
 from longhall.cluster.membership.election import UNCLEAN
 from longhall.cluster.membership.hosts import Hosts
-from longhall.cluster.membership.joining import SHARDS, adopt_epoch
+from longhall.cluster.membership.join import SHARDS, adopt_epoch
 from longhall.cluster.membership.member_file import write_member_file
+from longhall.cluster.membership.metadata import is_stale
 from longhall.cluster.membership.receipt_secret import SECRET, on_record, serve_secret, withdraw_secret
 from longhall.cluster.membership.record_recovery import RecordRecovery
 from longhall.cluster.placement.group_administration import GroupAdministration
@@ -88,16 +88,12 @@ class ClusterNode:
             place.node,
             place.state,
             world.network,
+            self,
             factor=node.settings.replication_factor,
             in_sync_min=node.settings.in_sync_min,
+            raises_level=node.settings.feature_level_automatic,
         )
         self.hosts = Hosts(self.session, place.coordinator)
-        self.session.on_lead = self._lead
-        self.session.condition = self._condition
-        self.session.on_lost = self._fall
-        self.session.on_level = self._raise_level
-        self.session.on_record = self._remember_record
-        self.session.raises_level = node.settings.feature_level_automatic
         more = {SHARDS: place.identity.shards, **on_record(place.identity.secret, place.level)}
         self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
         self.member: GroupReplica | None = None
@@ -166,14 +162,8 @@ class ClusterNode:
         assert self._rejoined is not None
         options = member_options(settings)
         member = self.member = GroupReplica(
-            node.hall, self._rejoined, self.place.node, self.peers, self.session, options
+            node.hall, self._rejoined, self.place.node, self.peers, self.session.registrar, self, options
         )
-        member.on_step_down = self._fall
-        member.on_refetch = self._refetch
-        member.on_incomplete_leader = self._refuse_leader
-        member.on_failure = self._repair
-        member.on_level = self._raise_level
-        member.on_beat = self._mind_doubts
         wanted = parse_address(settings.peers)
         self.peers_at = Address(wanted.host, await self.peers.open(wanted.host, wanted.port))
         door = node.kafka_door
@@ -189,9 +179,9 @@ class ClusterNode:
             rack=settings.rack,
             feature_level_min=OLDEST if self.place.level_max > OLDEST else 0,  # The first version said nothing.
             feature_level_max=self.place.level_max if self.place.level_max > OLDEST else 0,
-            unfit=self._condition(),
+            unfit=self.condition(),
         )
-        await self.session.take(member, self.peers, described, self.recovery)
+        await self.session.start(member, self.peers, described, self.recovery)
         if self.place.wing is not None:
             self._watch = self.place.root.watch_wings(self._wings_changed)
 
@@ -228,7 +218,7 @@ class ClusterNode:
         for task in (self._fetching, self._withdrawing):
             if task is not None:
                 task.cancel()
-        self.session.leave()
+        self.session.stop()
         if self._watch is not None:
             self._watch.cancel()
         self._node.service.close()
@@ -244,15 +234,15 @@ class ClusterNode:
 
     # What is heard
 
-    async def _lead(self) -> None:
+    async def lead(self) -> None:
+        """The replica leads: serve clients."""
         self._node.lead()
 
     def _wings_changed(self, wings: Mapping[str, ReplicationGroup]) -> None:
         """Of a wing: who should lead and keep it may be others from now on."""
         wing = wings.get(self.place.wing.name) if self.place.wing is not None else None
         if wing is not None and wing.hosts:
-            self.session.preferred = wing.hosts[0]
-            self.session.copies = len(wing.wanted or wing.hosts)
+            self.session.set_placement(wing.hosts[0], len(wing.wanted or wing.hosts))
 
     async def _others_metrics(self) -> dict[str, list[Block]]:
         """What the wings on this host count."""
@@ -278,7 +268,7 @@ class ClusterNode:
             return frozenset(self.session.in_sync(CATALOGUE_SHARD))
         return leading.in_sync | (leading.asked or frozenset())
 
-    def _condition(self) -> str:
+    def condition(self) -> str:
         """Why another node should lead, if one should."""
         repairs = self.place.repairs
         if repairs.reason and self._is_in_sync():
@@ -298,12 +288,13 @@ class ClusterNode:
         fit = self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.ABSENT
         return fit and not self._node.hall.failed and self.place.node in self.session.in_sync(CATALOGUE_SHARD)
 
-    def _mind_doubts(self) -> None:
-        """While it is doubtful whether this node leads, nobody waits here for what it can hardly commit."""
+    def check_leadership(self) -> None:
+        """While this node may have lost its leadership, no client waits here for a commit that can hardly come."""
         if self.session.leads(CATALOGUE_SHARD) and self.session.leader_node(CATALOGUE_SHARD) == NOBODY:
             self._node.let_go()
 
-    def _fall(self, reason: str) -> None:
+    def restart(self, reason: str) -> None:
+        """Discard the replica with its hall; the node recovers both from the data directory."""
         if not self.fallen.done():
             leader = self.session.state.leader
             others = set(self.session.in_sync(CATALOGUE_SHARD)) - {self.session.node}
@@ -319,10 +310,12 @@ class ClusterNode:
             _log.warning("the hall is started anew", extra={"reason": reason})
             self.fallen.set_result(reason)
 
-    def _raise_level(self, level: int) -> None:
+    def raise_level(self, level: int) -> None:
         """The cluster is at this feature level: the directory says so before anything is written in it."""
         if level > self.place.level_max:
-            self._fall(f"the cluster is at feature level {level}, and this version knows up to {self.place.level_max}")
+            self.restart(
+                f"the cluster is at feature level {level}, and this version knows up to {self.place.level_max}"
+            )
             return
         try:
             if level > self.place.level:
@@ -354,7 +347,7 @@ class ClusterNode:
         """Take nothing from leaders before this epoch: the record is about to be rebuilt."""
         if self.member is None:
             raise LonghallError(Code.NOT_READY, "this node takes no part")
-        self.member.stand(epoch)
+        self.member.vote(epoch)
         return self.report()
 
     def report(self) -> CopyReport:
@@ -371,7 +364,7 @@ class ClusterNode:
         )
         return known if member is None else report_of(member, known)
 
-    def _remember_record(self, state: ShardState) -> None:
+    def record_changed(self, state: ShardState) -> None:
         """A coordinator that loses its data is not believed against this."""
         member_file = self.place.member_file
         if state.revision > member_file.revision:
@@ -405,12 +398,12 @@ class ClusterNode:
             if hall.removal_wanted is not None:
                 hall.removal_wanted.set()
 
-    def _refuse_leader(self, leader: int, reason: str) -> None:
+    def refuse_leader(self, leader: int, reason: str) -> None:
         """The leader lacks what was committed here. Unless an operator gave that up, this node takes no part."""
         member, state = self.member, self.session.state
         assert member is not None
         if state.unclean_epoch > member.replica.epoch:
-            self._refetch(leader, f"{reason}; an operator gave them up", given_up=True)
+            self.refetch(leader, f"{reason}; an operator gave them up", given_up=True)
             return
         self.doubt = RecordDoubted(
             f"node {leader} leads epoch {state.epoch} and lacks entries that were committed here, up to "
@@ -418,9 +411,9 @@ class ClusterNode:
             "the data directory away and start again",
             epoch=state.epoch,
         )
-        self._fall(reason)
+        self.restart(reason)
 
-    def _repair(self, leader: int, failure: Failure) -> None:
+    def repair(self, leader: int, failure: Failure) -> None:
         """The replica is out of service: rebuild it from the disk, or from the leader."""
         remedy = self.place.repairs.failed(failure)
         if isinstance(failure, Diverged) and leader == self.place.node:
@@ -428,7 +421,7 @@ class ClusterNode:
             return  # It is unfit: another one leads soon, and then everything is fetched from that one.
         self._node.status.state = f"this replica is being repaired: {failure}"
         if remedy is Remedy.RESTART:
-            self._fall(f"the state is rebuilt from the disk: {failure}")
+            self.restart(f"the state is rebuilt from the disk: {failure}")
         else:
             self._give_up_copy(leader, str(failure))
 
@@ -436,13 +429,14 @@ class ClusterNode:
         """Nothing begins with what is in the directory until everything is fetched."""
         self.damaged = True
         if leader in (NOBODY, self.place.node):
-            self._fall(reason)  # Whoever leads next is asked.
+            self.restart(reason)  # Whoever leads next is asked.
         else:
-            self._refetch(leader, reason)
+            self.refetch(leader, reason)
 
-    def _refetch(self, node: int, reason: str, *, given_up: bool = False) -> None:
+    def refetch(self, leader: int, reason: str, *, given_up: bool = False) -> None:
+        """A full sync from the leader replaces the copy here. `given_up`: an operator lets it go."""
         if self._fetching is None and self.member is not None:
-            _log.info("everything is fetched", extra={"from": node, "reason": reason})
+            _log.info("everything is fetched", extra={"from": leader, "reason": reason})
             replica = self.member.replica
             history = LogHistory(
                 epochs=replica.epochs.snapshot(),
@@ -452,7 +446,7 @@ class ClusterNode:
                 given_up=given_up,
             )
             background = self._node.hall.background
-            self._fetching = background.start("full sync", partial(self._fetch, node, history), fatal=True)
+            self._fetching = background.start("full sync", partial(self._fetch, leader, history), fatal=True)
 
     async def _fetch(self, node: int, history: LogHistory) -> None:
         """Beside what is here, so that the doors stay open; the next life puts it in its place."""
@@ -465,13 +459,13 @@ class ClusterNode:
                     break
                 await asyncio.sleep(TURN_S)
         except IncompleteSource as error:
-            self._refuse_leader(node, str(error))
+            self.refuse_leader(node, str(error))
             return
         except (OSError, TimeoutError, LonghallError, CoordinationError) as error:
             _log.warning("the full sync failed; it is tried again", extra={"reason": str(error)})
         else:
             self.damaged = False
-        self._fall(f"everything is fetched from node {node}")
+        self.restart(f"everything is fetched from node {node}")
 
     async def _fetched(self, node: int, bytes_a_second: int, history: LogHistory) -> bool:
         """False while somebody else fetches."""

@@ -28,7 +28,7 @@ def view_of(cluster_node: ClusterNode, alive: Mapping[int, bool | None]) -> Clus
     followers = {one.node: one for one in status.followers} if status is not None and session.serving else {}
     fetching = status.fetching if status is not None else None
     leaving = leaving_of(session.state, session.drained)
-    outlook = session.outlook
+    outlook = session.metadata.outlook
     repairs = cluster_node.place.repairs
     hosts: list[HostView] = []
     for node in sorted({*living, *session.replicas(CATALOGUE_SHARD)}):
@@ -36,7 +36,7 @@ def view_of(cluster_node: ClusterNode, alive: Mapping[int, bool | None]) -> Clus
             node=node,
             alive=alive.get(node) if node in living else False,
             leads=node == leader,
-            manages=node == session.manager,
+            manages=node == session.controller,
             in_sync=node in in_sync,
             keeps=node in session.state.replicas,
             leaving=node in leaving,

@@ -11,7 +11,14 @@ from longhall.broker.feature_gates import NEWEST
 from longhall.broker.options import HallOptions
 from longhall.broker.recovery import Identity, identify, read_identity, write_identity
 from longhall.cluster.membership.copy_report import CopyReport, ask_report
-from longhall.cluster.membership.joining import check_level, confess, is_older_copy, number_of, outlive, share_identity
+from longhall.cluster.membership.join import (
+    check_level,
+    is_older_copy,
+    number_of,
+    retract_roles,
+    share_identity,
+    wait_for_number,
+)
 from longhall.cluster.membership.member_file import MemberFile, read_member_file, write_member_file
 from longhall.cluster.membership.receipt_secret import learn_secret
 from longhall.cluster.replication.full_sync import BYTES_A_SECOND, finish_switch, full_sync
@@ -149,7 +156,7 @@ async def _settle(
         probe.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
         return await ask_report(probe, node)
 
-    await outlive(coordinator, member_file.node, member_file.directory, patience_ms, ask)
+    await wait_for_number(coordinator, member_file.node, member_file.directory, patience_ms, ask)
     clean, member_file.clean = member_file.clean, False
     member_file.life += 1
     write_member_file(disk, member_file)
@@ -178,7 +185,7 @@ async def _settle(
     if disk.exists(PROPOSED):
         disk.remove(PROPOSED)
     lost = "is empty" if own is None or damaged else "is an older copy of itself" if older else ""
-    state = await confess(coordinator, member_file.node, clean=clean, lost=lost, ask=ask)
+    state = await retract_roles(coordinator, member_file.node, clean=clean, lost=lost, ask=ask)
     place = JoinState(coordinator, member_file, identity, state, level, level_max)
     place.secrets = secrets or place.secrets
     place.unclean = not clean and member_file.node in state.in_sync and len(state.in_sync) > 1

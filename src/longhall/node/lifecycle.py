@@ -22,7 +22,7 @@ import msgspec
 
 from longhall.broker.apply import ReplicaFailed
 from longhall.broker.recovery import read_identity
-from longhall.cluster.membership.member_file import CARD, read_member_file
+from longhall.cluster.membership.member_file import MEMBER_FILE, read_member_file
 from longhall.cluster.replication.repair_policy import Remedy, RepairPolicy
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, ReplicationGroup
@@ -61,7 +61,7 @@ STATE_FAILED: Final = 6  # An error in the program: state and log may have diffe
 GC_YOUNG_OBJECTS: Final = 50_000
 
 COORDINATOR_PAUSE_S: Final = 1.0
-PRIVATE: Final = (IDENTITY, CARD)  # Files of earlier versions that others could read.
+PRIVATE: Final = (IDENTITY, MEMBER_FILE)  # Files of earlier versions that others could read.
 SPACE_PAUSE_S: Final = 5.0
 
 _log = logging.getLogger("longhall.node")

@@ -21,7 +21,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.recovery import Identity
 from longhall.broker.replica_recovery import recover_replica
 from longhall.cluster.membership.copy_report import HALTED, CopyReport, noted_replicas
-from longhall.cluster.membership.joining import SHARDS
+from longhall.cluster.membership.join import SHARDS
 from longhall.cluster.membership.member_file import MemberFile
 from longhall.cluster.membership.receipt_secret import on_record
 from longhall.cluster.membership.record_recovery import RecordRecovery

@@ -14,7 +14,7 @@ import msgspec
 
 from longhall.broker.recovery import Identity, write_identity
 from longhall.broker.scrub import IdentityFile
-from longhall.cluster.membership.member_file import CARD, MemberFile, write_member_file
+from longhall.cluster.membership.member_file import MEMBER_FILE, MemberFile, write_member_file
 from longhall.cluster.rpc.peers import Peers
 from longhall.errors import LonghallError
 from longhall.log.layout import IDENTITY
@@ -145,7 +145,7 @@ def papers_of(world: World, identity: Identity, place: JoinState | None) -> list
             IDENTITY, partial(_agrees, place.identity, IDENTITY_FIELDS), lambda: _rewrite_identity(world, place)
         ),
         IdentityFile(
-            CARD,
+            MEMBER_FILE,
             partial(_agrees, place.member_file, MEMBER_FIELDS),
             lambda: write_member_file(world.disk, place.member_file),
         ),

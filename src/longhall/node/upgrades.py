@@ -24,7 +24,7 @@ class NodeUpgrades:
         if cluster_node is None:
             raise LonghallError(Code.INVALID_REQUEST, "this node is alone, and a lone node has no feature level")
         session = cluster_node.session
-        before = session.outlook
+        before = session.metadata.outlook
         wanted = level or before.possible
         try:
             after = await session.upgrade(wanted, dry_run=dry_run)

@@ -14,10 +14,7 @@ from mypy_extensions import mypyc_attr
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Feed:
-    """The base class of a replication feed. `index` is that of the last entry in the log."""
-
-    def __init__(self) -> None:
-        self.index = 0
+    """The interface that replication fulfils; it has no state of its own."""
 
     def entry(self, shard: int, sequence: int, head: bytes, body: bytes) -> None:
         """An entry is about to be appended, in one or two pieces. An exception prevents the append."""

@@ -11,7 +11,7 @@ from longhall.broker.feature_gates import NEWEST, OLDEST, WORDS
 from longhall.broker.recovery import FORMAT_MAX, Identity, read_identity, write_identity
 from longhall.cluster.membership.candidates import Vote, best_of, most_complete
 from longhall.cluster.membership.feature_level import outlook
-from longhall.cluster.membership.joining import check_level, share_identity
+from longhall.cluster.membership.join import check_level, share_identity
 from longhall.cluster.rpc.wire import (
     AGREED,
     BEAT,
@@ -27,7 +27,7 @@ from longhall.cluster.rpc.wire import (
 from longhall.coordination.ports import MemberDescription
 from longhall.errors import Code, LonghallError
 from longhall.world.real.disk import RealDisk
-from tests.cluster.membership.test_joining import coordinators
+from tests.cluster.membership.test_join import coordinators
 
 
 def members(**newest: int) -> dict[int, MemberDescription]:

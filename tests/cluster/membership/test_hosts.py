@@ -184,7 +184,7 @@ def test_a_follower_that_is_killed_is_not_waited_for_though_it_managed() -> None
         assert leader.cluster_node is not None
         session = leader.cluster_node.session
         loop = asyncio.get_running_loop()
-        manager, began = session.manager, loop.time()
+        manager, began = session.controller, loop.time()
         assert manager != session.node
         fleet.down.add(manager)
         fleet.host(manager).kill()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from longhall.cluster.membership.liveness import ALIVE, KEPT_S, Liveness
+from longhall.cluster.membership.liveness import ALIVE, CACHED_S, Liveness
 from longhall.cluster.rpc.peers import Handler, Peers
 from longhall.errors import Code, LonghallError
 from simulation.world import Simulation
@@ -60,7 +60,7 @@ def test_an_answer_counts_for_a_moment() -> None:
         await liveness.probe([2])
         peers.answers[2] = ConnectionRefusedError()
         assert await liveness.probe([2]) == {2: True}
-        await asyncio.sleep(KEPT_S)
+        await asyncio.sleep(CACHED_S)
         assert await liveness.probe([2]) == {2: False}
         assert peers.asked == [2, 2]
 

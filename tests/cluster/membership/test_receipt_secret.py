@@ -10,7 +10,7 @@ import msgspec
 from longhall.broker.feature_gates import RECEIPT_SECRET_LEVEL
 from longhall.broker.recovery import Identity
 from longhall.cluster.membership import receipt_secret
-from longhall.cluster.membership.joining import share_identity
+from longhall.cluster.membership.join import share_identity
 from longhall.cluster.membership.receipt_secret import (
     DIGEST,
     SECRET,
@@ -23,7 +23,7 @@ from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
 from longhall.coordination.ports import Coordinator, MemberDescription, ShardState
 from longhall.world.real.world import real_world
-from tests.cluster.membership.test_joining import coordinators
+from tests.cluster.membership.test_join import coordinators
 
 FIRST = Identity(hall_id="a" * 32, shards=8, secret="b" * 64)
 OTHER = Identity(hall_id="c" * 32, shards=3, secret="d" * 64)

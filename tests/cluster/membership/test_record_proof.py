@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.cluster.membership.copy_report import HALTED, LEADER, CopyReport, LeaderReport
-from longhall.cluster.membership.record_proof import EPOCH_GAP, force, losses, most_complete, prove, unheard
+from longhall.cluster.membership.record_proof import EPOCH_GAP, force, losses, most_complete, prove, unreported
 from longhall.coordination.ports import NOBODY, ShardState
 
 
@@ -110,7 +110,7 @@ def test_an_operator_is_told_what_each_copy_would_lose() -> None:
         (1, 70, 30, 30),
         (3, 70, 10, 8),
     ]
-    assert unheard(told(copy(1, 5))) == (2, 3)
+    assert unreported(told(copy(1, 5))) == (2, 3)
     made = force(reports, None, 2)
     assert (made.in_sync, made.leader, made.unclean_epoch) == ((2,), NOBODY, made.epoch)
     assert made.epoch > 6

@@ -10,7 +10,7 @@ from longhall.cluster.replication.catchup import LogReader
 from longhall.cluster.rpc.wire import Agreed
 from longhall.errors import Code, LonghallError
 from longhall.shards.replica import epoch_at
-from tests.cluster.replication.test_leader_connection import Life, lives
+from tests.cluster.replication.test_group_replica import Life, lives
 
 STEPS = st.lists(
     st.one_of(
@@ -46,8 +46,8 @@ def test_exactly_what_counts_is_read_from_anywhere(steps: list[tuple[str, int]])
                 made += number
             elif step == "cut":
                 epoch += 1
-                life.member.become_follower(epoch, 2 + epoch % 2)
-                life.member.agreed(Agreed(epoch=epoch, index=max(life.replica.index - number, 0), committed=0))
+                life.group_replica.become_follower(epoch, 2 + epoch % 2)
+                life.follower.agreed(Agreed(epoch=epoch, index=max(life.replica.index - number, 0), committed=0))
             else:
                 await life.turn()
         await life.hall.commits.durable()

@@ -15,7 +15,7 @@ from tests.cluster.replication.test_replica_repair import member_of, play
 def test_the_next_one_waits_until_all_is_read_and_not_until_the_first_one_follows() -> None:
     async def script(fleet: SimulatedCluster, stage: RunContext) -> None:
         leader = fleet.leader_number()
-        offer, process = member_of(fleet, leader)._offer, fleet.host(leader).process
+        offer, process = member_of(fleet, leader).leader.streams.full_sync, fleet.host(leader).process
         assert process is not None
         body = await process.start(offer._begin(8, b""))
         manifest = msgspec.msgpack.decode(body, type=SyncManifest)

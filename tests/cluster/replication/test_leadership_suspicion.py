@@ -53,16 +53,16 @@ async def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     side = LeadershipSuspicion(in_sync_min=2)
     alone = standing((1, 2, 3), ())
     assert not side.has_reason(alone)
-    side.hear(Session.SUSPENDED)
+    side.session_changed(Session.SUSPENDED)
     assert not side.has_reason(alone)  # Not yet.
-    monkeypatch.setattr(leadership_suspicion, "AWAY_S", -1.0)
+    monkeypatch.setattr(leadership_suspicion, "LOST_S", -1.0)
     assert side.has_reason(alone)
     assert side.has_reason(standing((1, 2), (3,)))  # Who is not in sync does not count.
     assert not side.has_reason(standing((1, 2, 3), (3,)))
     assert not side.has_reason(standing((1,), ()))
-    side.hear(Session.EXPIRED)
+    side.session_changed(Session.EXPIRED)
     assert side.has_reason(alone)
-    side.hear(Session.CONNECTED)
+    side.session_changed(Session.CONNECTED)
     assert not side.has_reason(alone)
 
 

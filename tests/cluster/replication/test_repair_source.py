@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from longhall.cluster.replication import repair_source
-from longhall.cluster.replication.repair_source import READ, BatchesGiven, BatchesWanted, BatchState, gather
+from longhall.cluster.replication.repair_source import READ, BatchesReply, BatchesRequest, BatchState, gather
 from longhall.cluster.rpc.peers import Peers
 from longhall.errors import Code, LonghallError
 from longhall.log.epochs import Epochs
@@ -24,7 +24,7 @@ BATCHES = [
 STRETCH = Stretch(1000, len(BATCHES[1]) + len(BATCHES[2]), 2, 6)
 WANTED = BATCHES[1] + BATCHES[2]
 
-Answer = Callable[[BatchesWanted], bytes]
+Answer = Callable[[BatchesRequest], bytes]
 
 
 class Members:
@@ -36,17 +36,17 @@ class Members:
 
     async def request(self, node: int, verb: str, body: bytes, timeout_s: float) -> bytes:
         assert verb == READ
-        asked = msgspec.msgpack.decode(body, type=BatchesWanted)
+        asked = msgspec.msgpack.decode(body, type=BatchesRequest)
         self.asked.append(node)
         data = self._answers[node](asked)
         piece = data[asked.skip : asked.skip + repair_source.PIECE_BYTES]
-        return msgspec.msgpack.encode(BatchesGiven(size=len(data), data=piece))
+        return msgspec.msgpack.encode(BatchesReply(size=len(data), data=piece))
 
 
 def has(*batches: bytes) -> Answer:
     """Gives those of them that are wanted, up to the first that it lacks."""
 
-    def answer(asked: BatchesWanted) -> bytes:
+    def answer(asked: BatchesRequest) -> bytes:
         first = [batch for batch in batches if asked.first <= int.from_bytes(batch[:8], "big") < asked.behind]
         if not first or int.from_bytes(first[0][:8], "big") != asked.first:
             raise LonghallError(Code.STORAGE_DAMAGED, "damaged")
@@ -60,7 +60,7 @@ def has(*batches: bytes) -> Answer:
 
 
 def says(error: Exception) -> Answer:
-    def answer(asked: BatchesWanted) -> bytes:
+    def answer(asked: BatchesRequest) -> bytes:
         raise error
 
     return answer
@@ -139,7 +139,7 @@ def test_an_endless_giver_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def request(node: int, verb: str, body: bytes, timeout_s: float) -> bytes:
         members.asked.append(node)
-        return msgspec.msgpack.encode(BatchesGiven(size=1 << 60, data=b"\0" * 100))
+        return msgspec.msgpack.encode(BatchesReply(size=1 << 60, data=b"\0" * 100))
 
     monkeypatch.setattr(members, "request", request)
     assert outcome(members, nodes=(1,))[1] == b""

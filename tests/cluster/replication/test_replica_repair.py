@@ -13,7 +13,7 @@ from longhall.client.fetched_records import decode_fetched
 from longhall.client.records import EARLIEST
 from longhall.client.refusals import Refused
 from longhall.cluster.replication.group_replica import GroupReplica
-from longhall.cluster.replication.repair_source import READ, TELL, BatchesGiven, BatchesWanted, DamageReport
+from longhall.cluster.replication.repair_source import READ, REPORT, BatchesReply, BatchesRequest, DamageReport
 from longhall.cluster.rpc.peers import Peers
 from longhall.errors import Code, LonghallError
 from longhall.log.segment_repair import valid_headers
@@ -199,16 +199,16 @@ def test_bad_questions_are_refused_and_change_nothing() -> None:
             assert await refusal(msgspec.msgpack.encode({**asked, **wrong})) is code, wrong
         for body in (b"", b"\xff", msgspec.msgpack.encode([1, 2, 3])):
             assert await refusal(body) is Code.INVALID_REQUEST
-            assert await refusal(body, TELL) is Code.INVALID_REQUEST
+            assert await refusal(body, REPORT) is Code.INVALID_REQUEST
         await process.start(
-            peers.request(1, TELL, msgspec.msgpack.encode(DamageReport(partition=number + 1, offset=-5)), 5.0)
+            peers.request(1, REPORT, msgspec.msgpack.encode(DamageReport(partition=number + 1, offset=-5)), 5.0)
         )
-        body = await process.start(peers.request(1, READ, msgspec.msgpack.encode(BatchesWanted(**asked)), 5.0))
-        given = msgspec.msgpack.decode(body, type=BatchesGiven)
+        body = await process.start(peers.request(1, READ, msgspec.msgpack.encode(BatchesRequest(**asked)), 5.0))
+        given = msgspec.msgpack.decode(body, type=BatchesReply)
         assert [header.base_offset for header in valid_headers(given.data, 3, 5) or []] == [3, 4]
         assert given.size == len(given.data)
-        skipped = msgspec.msgpack.encode(BatchesWanted(**{**asked, "skip": 100}))
-        rest = msgspec.msgpack.decode(await process.start(peers.request(1, READ, skipped, 5.0)), type=BatchesGiven)
+        skipped = msgspec.msgpack.encode(BatchesRequest(**{**asked, "skip": 100}))
+        rest = msgspec.msgpack.decode(await process.start(peers.request(1, READ, skipped, 5.0)), type=BatchesReply)
         assert (rest.size, rest.data) == (given.size, given.data[100:])
         assert fleet.nodes[1].hall.mended == 0
 

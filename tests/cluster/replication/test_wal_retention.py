@@ -9,7 +9,7 @@ import pytest
 from longhall.cluster.replication import wal_retention
 from longhall.cluster.replication.follower_stream import FollowerStream
 from longhall.cluster.replication.wal_retention import retained_from
-from tests.cluster.replication.test_leader_connection import Life, lives
+from tests.cluster.replication.test_group_replica import Life, lives
 
 
 class Catching:

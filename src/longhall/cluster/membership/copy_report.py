@@ -1,7 +1,7 @@
-"""What a node reports of its copy of the log, when another node asks: who leads nothing answers as well.
+"""The report of a node on its copy of the log, for other nodes. A node that is fenced answers too.
 
-The report is what a rebuilt record is proven from (`record_proof`), what an operator is shown (`longhall cluster
-recover`), and how a node finds out whether another one lives: it asks, because a session may outlive its node.
+A rebuilt record is proven from reports (`record_proof`), and an operator is shown them (`longhall cluster recover`).
+A node asks for one to find out whether another node is alive, because a session may outlive its node.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _log = logging.getLogger("longhall.recovery")
 
 LEADER: Final = "leader"
 FOLLOWER: Final = "follower"
-NOTHING: Final = "nothing"  # It keeps no copy that it was asked to keep, or has no leader to follow.
-HALTED: Final = "halted"  # It waits: its copy contradicts the record, or there is no record.
+NOTHING: Final = "nothing"  # It is no replica, or has no leader to follow.
+HALTED: Final = "halted"  # It is fenced: its copy contradicts the record, or there is no record.
 
 
 class LeaderReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What only a leader knows: who has everything. `asked` is a set that the coordinator may have recorded already."""
+    """The in-sync set, which only a leader knows. `asked` is a set that the coordinator may have recorded already."""
 
     epoch: int
     in_sync: list[int]
@@ -47,12 +47,12 @@ class CopyReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""  # Why it is halted.
     intact: bool = True  # False if the directory is new, damaged or an older copy of itself: it proves nothing.
     epoch: int = 0  # Of the last entry.
-    epoch_known: int = 0  # The newest that the node was told of, has promised or has written.
+    epoch_known: int = 0  # The newest epoch that the node was given, has promised or has written.
     index: int = 0
     committed: int = 0  # At least.
     epochs: list[tuple[int, int]] = []
     nonces: dict[int, int] = {}
-    replicas: list[int] = []  # Who keeps the log as far as the log notes it, notes that are not committed included.
+    replicas: list[int] = []  # The replicas by the notes in the log, uncommitted notes included.
     leading: LeaderReport | None = None
     level: int = 1
     rebuilt: int = 0  # Of the last record that the node has seen,
@@ -66,12 +66,12 @@ def encode_report(report: CopyReport) -> bytes:
 
 
 def decode_report(body: bytes) -> CopyReport:
-    """msgspec.DecodeError for what is no report; it counts as no answer."""
+    """Decode a report. msgspec.DecodeError if it is none, which counts as no answer."""
     return msgspec.msgpack.decode(body, type=CopyReport)
 
 
 async def ask_report(peers: Peers, node: int, timeout_s: float = ANSWER_S) -> CopyReport | None:
-    """What a node says of its copy; None if it does not answer."""
+    """The report of a node; None if it does not answer."""
     try:
         return decode_report(await peers.request(node, REPORT, b"", timeout_s))
     except (OSError, TimeoutError, LonghallError, msgspec.DecodeError) as error:
@@ -80,7 +80,7 @@ async def ask_report(peers: Peers, node: int, timeout_s: float = ANSWER_S) -> Co
 
 
 def noted_replicas(replica: Replica) -> frozenset[int]:
-    """Everybody whom the log notes as a replica, by what is applied and by what still waits for its commit."""
+    """Every node that the log notes as a replica, in applied and in uncommitted entries."""
     found = set(replica.replicas)
     for entry, _ in replica.pending:
         if entry.kind == EVENT and entry.room() == SHARD and not entry.flags & (CONTINUED | CONTINUES):

@@ -1,16 +1,16 @@
-"""What the manager of a cluster decides, from what is on record and who is there. Pure: it neither asks nor writes.
+"""The election rules: the next record, from the record and the live nodes. Pure: nothing is read or written.
 
-| on record | there is | decided |
+| leader on record | replicas in sync | decided |
 |---|---|---|
-| a leader that lives | a replica in sync that is gone | it leaves the set, so that nobody waits for it |
-| a leader that says it is unfit | a replica in sync that lives and is not | that one leads, under a new epoch |
-| a leader that is gone, or none | a replica in sync that lives | it leads, under a new epoch; the dead leave the set |
-| a leader that is gone, or none | nobody in sync lives | nothing: whoever has everything has to come back |
-| the same | fewer than `in_sync_min`, none stopped cleanly | nothing yet: one alone may lack what it had synced |
+| live | one is dead | it leaves the set, so that the leader does not wait for it |
+| live and unfit | one is live and fit | that one leads, under a new epoch |
+| dead, or none | one is live | it leads, under a new epoch; the dead ones leave the set |
+| dead, or none | none is live | nothing: a replica that has everything has to come back |
+| dead, or none | fewer than `in_sync_min` live, none stopped cleanly | nothing yet: one may lack what it had synced |
 
-An election is safe whatever is believed of the old leader: it can acknowledge nothing that the replicas in sync do not
-confirm, and they confirm nothing under an epoch that is over. So it may be quick. What is never decided here is to let
-somebody lead who may lack what was acknowledged.
+An election is safe even if the old leader is alive: it can acknowledge nothing that the replicas in sync do not
+confirm, and they confirm nothing under an epoch that is over. So an election may be quick. The rules never let a
+replica lead that may lack acknowledged entries.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Final, NamedTuple
 
 from longhall.coordination.ports import NOBODY, ShardState
 
-REPLICAS_MAX: Final = 3  # Unless the settings say otherwise.
-UNCLEAN: Final = "not stopped cleanly"  # Why a node says that it is unfit, until it has met a leader.
+REPLICAS_MAX: Final = 3  # By default.
+UNCLEAN: Final = "not stopped cleanly"  # Why a node reports itself as unfit, until its log agrees with a leader's.
 
 
 class NextRecord(NamedTuple):
-    """How the record should read. A new leader needs a new epoch."""
+    """The leader and the in-sync set of the next record. An election needs a new epoch."""
 
     leader: int
     in_sync: tuple[int, ...]
@@ -40,12 +40,12 @@ def decide(
     unclean: Set[int] = frozenset(),
     in_sync_min: int = 1,
 ) -> NextRecord | None:
-    """What is to change, if anything. `alive` are registered; `suspects` are, and their machine says they are gone;
-    `unfit` say themselves that another one should lead, if there is one; the `unclean` among them were not stopped
-    cleanly and have met no leader since.
+    """The next record; None if nothing is to change. `alive` nodes are registered; the machines of `suspects` refuse
+    connections; `unfit` nodes report that another one should lead, if there is one; `unclean` ones among them were not
+    stopped cleanly and have followed no leader since.
     """
-    there = alive - suspects
-    in_sync = tuple(node for node in state.in_sync if node in there)
+    live = alive - suspects
+    in_sync = tuple(node for node in state.in_sync if node in live)
     candidates = [node for node in state.replicas if node in in_sync]
     fit = [node for node in candidates if node not in unfit]
     if state.leader in candidates and (state.leader in fit or not fit):
@@ -57,16 +57,16 @@ def decide(
     return NextRecord(chosen[0], in_sync, True) if chosen else None
 
 
-def may_campaign(node: int, leader: int, alive: Set[int], manager: int, vacant_ms: int, patience_ms: int) -> bool:
-    """Whether a node should want the office. The leader leaves it to others while there are any: whoever loses both at
-    once has to wait until the session of the dead one ends.
+def may_campaign(node: int, leader: int, alive: Set[int], controller: int, vacant_ms: int, patience_ms: int) -> bool:
+    """True if a node should campaign for controller. The leader leaves that to other nodes while there are any: a
+    cluster that loses leader and controller at once has to wait until the session of the dead node ends.
     """
-    if manager != NOBODY:
+    if controller != NOBODY:
         return False
     others = alive - {node}
     return node != leader or not others or vacant_ms > patience_ms
 
 
 def should_resign(node: int, leader: int, alive: Set[int]) -> bool:
-    """Whether a manager should leave the office to somebody else."""
+    """True if the controller should resign in favour of another node."""
     return node == leader and bool(alive - {node})

@@ -1,13 +1,13 @@
-"""The feature level of a cluster: which formats its nodes may write, and when there may be a newer one.
+"""The feature level of a cluster: which formats its nodes may write, and when it may be raised.
 
 | on record | every known node reads | decided |
 |---|---|---|
-| level N | N + 1 or more | it may be raised: by hand, or by the manager where the settings say so |
+| level N | N + 1 or more | it may be raised: by an operator, or by the controller where the settings say so |
 | level N | N alone, at least one of them | nothing; that node is named |
-| level N | nobody can say of one that is away | nothing; it has to come back, or leave the cluster for good |
+| level N | a node is away, so its level is unknown | nothing; it has to come back, or leave the cluster for good |
 
-Known are the nodes that live and those that keep the hall. The level never goes down: what was written stays readable
-for whoever could read it then.
+The known nodes are the live ones and the replicas. The level never goes down: a node that could read the data stays
+able to read it.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _log = logging.getLogger("longhall.session")
 
 
 class LevelOutlook(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in force, what could be, and why not more."""
+    """The current level, the highest possible one, and the obstacles to the next."""
 
     level: int
     possible: int
-    obstacles: list[str]  # To the level behind the possible one, in words.
+    obstacles: list[str]  # To the level above the possible one, in words.
 
 
 def level_of(recorded: int) -> int:
-    """What a record means: from before there was one, it is the oldest."""
+    """The level of a record; a record from before there were levels has the oldest."""
     return max(recorded, OLDEST)
 
 
 def newest_of(member: MemberDescription) -> int:
-    """The newest level that a node reads: those from before there were levels say nothing."""
+    """The newest level that a node reads; a node from before there were levels reads the oldest."""
     return max(member.feature_level_max, OLDEST)
 
 
 def outlook(recorded: int, members: Mapping[int, MemberDescription], replicas: Iterable[int]) -> LevelOutlook:
-    """What the nodes allow for."""
+    """The outlook, from the recorded level and what the nodes read."""
     level = level_of(recorded)
     away = sorted(set(replicas) - set(members))
     newest = {node: newest_of(member) for node, member in sorted(members.items())}
@@ -60,8 +60,8 @@ def outlook(recorded: int, members: Mapping[int, MemberDescription], replicas: I
 async def raise_level(
     coordinator: Coordinator, state: ShardState, level: int, *, dry_run: bool
 ) -> tuple[LevelOutlook, FeatureLevel | None]:
-    """Raise the feature level, unless it is there already or this is a dry run; returns what was found, and the new
-    record if there is one. LonghallError when not every node allows for it.
+    """Raise the feature level, unless it is reached already or this is a dry run; returns the outlook before, and the
+    new record if there is one. LonghallError if not every node allows for it.
     """
     record = await coordinator.feature_level()
     found = outlook(record.level, await coordinator.members(), state.replicas)

@@ -1,7 +1,8 @@
-"""What whoever runs a cluster may ask for: hosts added, drained and moved, another leader, more or fewer copies.
+"""The operator's requests: hosts added, drained and moved, another leader, more or fewer replicas.
 
-Each is checked against the record, written down, and carried out by the manager and the leader step by step (`moving`,
-`handing`): what is returned says what has begun, and `/cluster` how far it is. Whatever is refused has changed nothing.
+Each request is checked against the record and recorded. The controller and the leader carry it out step by step
+(`reassignment`, `leader_duty`): the answer says what has begun, and `/cluster` how far it is. A refused request has
+changed nothing.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _T = TypeVar("_T")
 
 @final
 class Hosts:
-    """Fulfils `console.api.hosts.HostVerbs`. It is asked at the leader."""
+    """Fulfils `console.api.hosts.HostVerbs`, at the leader."""
 
     def __init__(self, session: CoordinatorSession, coordinator: Coordinator) -> None:
-        self._seat = session
+        self._session = session
         self._coordinator = coordinator
-        self._handing: asyncio.Task[bool] | None = None
+        self._transfer: asyncio.Task[bool] | None = None
 
     async def add(self, node: int) -> str:
-        """A host that lives keeps the hall from now on, drained before or not."""
+        """A live host becomes a replica, whether it was drained before or not."""
         await self._must_live(node)
         drained = await self._drained()
         if node in drained:
@@ -45,27 +46,27 @@ class Hosts:
             replicas = state.replicas if node in state.replicas else (*state.replicas, node)
             return msgspec.structs.replace(state, replicas=replicas, leaving=_less(state.leaving, node))
 
-        before = self._seat.state
+        before = self._session.state
         await self._change(decide)
         if node in before.replicas and node not in leaving_of(before, drained):
             return f"node {node} keeps the hall already"
         return f"node {node} fetches everything, and keeps the hall from then on"
 
     async def drain(self, node: int) -> str:
-        """A host leads and keeps nothing from now on. Its doors stay open."""
+        """A host neither leads nor has replicas from now on. Its doors stay open."""
         state = await self._read()
         living = await self._living()
         if node not in state.replicas:
             await self._must_live(node)
         else:
-            self._must_suffice(state, living, await self._drained(), {node}, self._seat.factor)
+            self._must_suffice(state, living, await self._drained(), {node}, self._session.factor)
         await _tried(self._coordinator.mark_drain(node))
         if node not in state.replicas:
             return f"node {node} keeps nothing, and will be given nothing"
         return f"node {node} is drained"
 
     async def move(self, source: int, target: int) -> str:
-        """The copy of one host goes to another."""
+        """The replica of one host moves to another."""
         await self._must_live(target)
         drained = await self._drained()
 
@@ -84,7 +85,7 @@ class Hosts:
         return f"the copy of node {source} moves to node {target}"
 
     async def spread(self) -> str:
-        """One copy of two in a rack goes to a rack without any."""
+        """One of two replicas in a rack moves to a rack without any."""
         state, drained = await self._read(), await self._drained()
         leaving = leaving_of(state, drained)
         if leaving:
@@ -96,7 +97,7 @@ class Hosts:
         return await self.move(*pair)
 
     async def lead(self, node: int) -> str:
-        """Another host leads. What is returned is said before it does."""
+        """Another host is to lead. The answer comes before it does."""
         await self._must_live(node)
         state = await self._read()
         if node == state.leader:
@@ -107,18 +108,20 @@ class Hosts:
             raise _refused(f"node {node} is on the way out")
         if node not in state.in_sync:
             raise _refused(f"node {node} does not have everything yet: wait until it is in sync")
-        if self._handing is not None and not self._handing.done():
+        if self._transfer is not None and not self._transfer.done():
             raise _refused("the hall is being handed over already")
-        self._handing = asyncio.get_running_loop().create_task(self._seat.transfer_leadership(node), name="hand over")
-        self._handing.add_done_callback(_heard)
+        self._transfer = asyncio.get_running_loop().create_task(
+            self._session.transfer_leadership(node), name="hand over"
+        )
+        self._transfer.add_done_callback(_take_outcome)
         return f"the hall is handed over to node {node}"
 
     async def set_factor(self, factor: int) -> str:
-        """So many copies from now on."""
+        """Change the number of replicas."""
         if not 1 <= factor <= FACTOR_MAX:
             raise LonghallError(Code.INVALID_REPLICATION, f"there can be 1 to {FACTOR_MAX} copies")
-        if factor < self._seat.in_sync_min:
-            said = f"in_sync_min is {self._seat.in_sync_min}: with {factor} copies no message would be taken"
+        if factor < self._session.in_sync_min:
+            said = f"in_sync_min is {self._session.in_sync_min}: with {factor} copies no message would be taken"
             raise LonghallError(Code.INVALID_REPLICATION, said)
         living, drained = await self._living(), await self._drained()
         racks = {node: rack for node, rack in living.items() if node not in drained}
@@ -135,21 +138,21 @@ class Hosts:
         await self._change(decide)
         return f"{factor} hosts keep the hall from now on"
 
-    # What all of them need
+    # Shared steps
 
     def _must_suffice(
         self, state: ShardState, living: Mapping[int, str], drained: Set[int], less: Set[int], factor: int
     ) -> None:
-        """Without these, enough hosts must be left: those that keep the hall, and those that can."""
+        """LonghallError unless enough hosts are left without these: replicas, and hosts that can become one."""
         leaving = leaving_of(state, drained) | less
         stay = [node for node in state.replicas if node not in leaving]
-        there = [node for node in stay if node in living]
+        live = [node for node in stay if node in living]
         free = [node for node in living if node not in state.replicas and node not in drained]
-        count = len(there) + min(max(factor - len(stay), 0), len(free))
-        least = self._seat.in_sync_min
-        if less and count < least:
+        count = len(live) + min(max(factor - len(stay), 0), len(free))
+        in_sync_min = self._session.in_sync_min
+        if less and count < in_sync_min:
             said = f"without {_named(less)} {count} {'host' if count == 1 else 'hosts'} would keep the hall"
-            raise _refused(f"{said}, and in_sync_min is {least}: start another one first")
+            raise _refused(f"{said}, and in_sync_min is {in_sync_min}: start another one first")
 
     async def _must_live(self, node: int) -> None:
         if node not in await self._living():
@@ -157,7 +160,7 @@ class Hosts:
             raise LonghallError(Code.UNKNOWN_MEMBER, said)
 
     async def _living(self) -> dict[int, str]:
-        """Every host that lives, and its rack."""
+        """The rack of every live host."""
         members = await _tried(self._coordinator.members())
         return {node: member.rack for node, member in members.items()}
 
@@ -182,15 +185,15 @@ class Hosts:
             except (Conflict, OutcomeUnknown):
                 continue
             except CoordinationError as error:
-                raise LonghallError(Code.NOT_READY, f"the coordinator is of no help: {error}") from None
-        raise LonghallError(Code.NOT_READY, "others change the record, again and again; try again")
+                raise LonghallError(Code.NOT_READY, f"the coordinator did not answer: {error}") from None
+        raise LonghallError(Code.NOT_READY, "other nodes keep changing the record; try again")
 
 
 async def _tried(work: Awaitable[_T]) -> _T:
     try:
         return await work
     except CoordinationError as error:
-        raise LonghallError(Code.NOT_READY, f"the coordinator is of no help: {error}") from None
+        raise LonghallError(Code.NOT_READY, f"the coordinator did not answer: {error}") from None
 
 
 def _refused(said: str) -> LonghallError:
@@ -202,7 +205,7 @@ def _less(nodes: tuple[int, ...], node: int) -> tuple[int, ...]:
 
 
 def _trimmed(stay: list[int], racks: Mapping[int, str], factor: int, state: ShardState) -> list[int]:
-    """Who of them stays with so many copies: whoever leads does, and those in sync rather than others."""
+    """The replicas that stay if there are to be `factor`: the leader, then those in sync."""
     ready = [node for node in stay if node in state.in_sync]
     order = [*ready, *(node for node in stay if node not in ready)]
     return place(order, {node: rack for node, rack in racks.items() if node in stay}, factor, {state.leader})
@@ -213,6 +216,6 @@ def _named(nodes: Set[int]) -> str:
     return f"node {listed}" if len(nodes) == 1 else f"nodes {listed}"
 
 
-def _heard(task: asyncio.Task[bool]) -> None:
+def _take_outcome(task: asyncio.Task[bool]) -> None:
     if not task.cancelled():
-        task.exception()  # The log says why nothing came of it.
+        task.exception()  # The log has the reason of a failed transfer.

@@ -1,13 +1,13 @@
-"""Liveness probe: whether other nodes answer now, whatever the coordinator still says of their sessions.
+"""Liveness: whether other nodes answer now, whatever the coordinator says of their sessions.
 
-A registration outlives its process by a session time-out. So whoever shows who is alive asks each registered node over
-the peers port:
+A registration outlives its process by a session time-out. So a status page asks each registered node over the peers
+port:
 
     it answers                     True
-    its machine refuses            False: nobody listens there
+    its machine refuses            False: no process listens there
     anything else within the time  None: it may hang, or be cut off
 
-The answers are kept for a moment, so that several readers cost one probe.
+The answers are cached for a moment, so that several readers cost one probe.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from longhall.errors import LonghallError
 
 ALIVE: Final = "alive"
 PROBE_S_MAX: Final = 1.0
-KEPT_S: Final = 1.0
+CACHED_S: Final = 1.0
 
 
 @final
 class Liveness:
-    """See the module. Answers the probes of other nodes as well."""
+    """The liveness of the other nodes, as one node sees it. It answers the probes of other nodes as well."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
-        self._known: dict[int, tuple[float, bool | None]] = {}  # When it was asked, and what it said.
+        self._known: dict[int, tuple[float, bool | None]] = {}  # When the node was asked, and the answer.
         self._loop = asyncio.get_running_loop()
         peers.serve(ALIVE, _answer)
 
@@ -44,7 +44,7 @@ class Liveness:
         if node == self._peers.node:
             return True
         known = self._known.get(node)
-        if known is not None and self._loop.time() - known[0] < KEPT_S:
+        if known is not None and self._loop.time() - known[0] < CACHED_S:
             return known[1]
         alive = await self._ask(node)
         self._known[node] = (self._loop.time(), alive)
@@ -54,7 +54,7 @@ class Liveness:
         try:
             await self._peers.request(node, ALIVE, b"", PROBE_S_MAX)
         except LonghallError:
-            return True  # It is there and does not know the question: an earlier version.
+            return True  # A live node of an earlier version, which does not know the request.
         except ConnectionRefusedError:
             return False
         except (OSError, TimeoutError):

@@ -1,12 +1,12 @@
 """The secret that receipts are keyed with: how all nodes of a cluster come to have the same one.
 
-    below level 4     it stands in the coordinator's record, where whoever joins reads it
-    from level 4 on   the record has its digest alone. The node that makes the record makes the secret and keeps it
-                      in its directory first; a node that joins asks a member for it, over an authenticated
-                      connection, and believes what has the digest
+    below level 4     the coordinator's record has it, and a node that joins reads it there
+    from level 4 on   the record has only its digest. The node that makes the record makes the secret and first writes
+                      it to its directory; a node that joins asks another node for it, over an authenticated
+                      connection, and accepts a secret that has the digest
 
-When the level is raised, the leader takes the secret out of the record. A directory keeps its secret, so a coordinator
-that has lost everything is told the same one again.
+When the level is raised, the leader removes the secret from the record. Every directory has the secret, so a record
+that is rebuilt after the coordinator lost its data has the same one.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ ANSWER_S: Final = 2.0
 PAUSE_S: Final = 0.1
 REMINDER_S: Final = 10.0
 
-_log = logging.getLogger("longhall.joining")
+_log = logging.getLogger("longhall.join")
 
 
 class SecretReply(msgspec.Struct, kw_only=True):
-    """The answer of a member."""
+    """The secret, as a node sends it to one that joins."""
 
     secret: str
 
 
 def digest_of(secret: str) -> str:
-    """What tells this secret from others, and gives nothing of it away: it is 256 random bits."""
+    """The digest of the secret. It does not reveal the secret, which has 256 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def on_record(secret: str, level: int) -> dict[str, object]:
-    """What the record says of the secret at this feature level."""
+    """The fields of the record for the secret at this feature level."""
     return {SECRET: secret} if level < RECEIPT_SECRET_LEVEL else {DIGEST: digest_of(secret)}
 
 
 def from_record(more: Mapping[str, object], own: str) -> str | None:
-    """The secret of the cluster: what the record says, or `own` if it has the digest on record. Empty if another node
-    has to be asked for it, None if the record is none of ours.
+    """The secret of the cluster: the record's, or `own` if it has the recorded digest. Empty if another node has to be
+    asked for it, None if the record has neither.
     """
     secret, digest = more.get(SECRET), more.get(DIGEST)
     if isinstance(secret, str):
@@ -67,17 +67,17 @@ def from_record(more: Mapping[str, object], own: str) -> str | None:
 
 
 def serve_secret(peers: Peers, secret: str) -> None:
-    """Tell it to nodes that join."""
+    """Serve the secret to nodes that join."""
 
-    async def tell(node: int, body: bytes) -> bytes:
+    async def reply(node: int, body: bytes) -> bytes:
         return msgspec.msgpack.encode(SecretReply(secret=secret))
 
-    peers.serve(VERB, tell)
+    peers.serve(VERB, reply)
 
 
-async def learn_secret(coordinator: Coordinator, peers: Peers, own: Identity, keep: Callable[[Identity], None]) -> str:
-    """Ask the members that live until one tells the secret that is on record. The only replica of a record under which
-    nobody has ever led puts `own` there instead: it has lost the first one, and nothing was keyed with that.
+async def learn_secret(coordinator: Coordinator, peers: Peers, own: Identity, save: Callable[[Identity], None]) -> str:
+    """Ask the live nodes until one has the secret whose digest is on record. The only replica of a record under which
+    no node has ever led records the digest of `own` instead: the first secret is lost, and keyed no receipts.
     """
     loop = asyncio.get_running_loop()
     reminded_s = loop.time()
@@ -88,18 +88,18 @@ async def learn_secret(coordinator: Coordinator, peers: Peers, own: Identity, ke
         if secret:
             return secret
         if state.epoch == 0 and state.replicas == (peers.node,):
-            keep(own)
+            save(own)
             await _change(coordinator, state, {**state.more, DIGEST: digest_of(own.secret)})
             continue
         members = await coordinator.members()
         peers.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
         for node in sorted(members.keys() - {peers.node}):
-            told = await _ask(peers, node)
-            if told and digest_of(told) == state.more.get(DIGEST):
-                return told
+            answer = await _ask(peers, node)
+            if answer and digest_of(answer) == state.more.get(DIGEST):
+                return answer
         if loop.time() - reminded_s >= REMINDER_S:
             reminded_s = loop.time()
-            _log.warning("no member of the cluster can be asked for its receipt secret yet; this node waits")
+            _log.warning("no node of the cluster answers with the receipt secret yet; this node waits")
         await asyncio.sleep(PAUSE_S)
 
 
@@ -107,18 +107,18 @@ async def _ask(peers: Peers, node: int) -> str:
     try:
         return decode(await peers.request(node, VERB, b"", ANSWER_S), SecretReply).secret
     except (OSError, TimeoutError, LonghallError) as error:
-        _log.debug("a member did not tell the receipt secret", extra={"from": node, "reason": str(error)})
+        _log.debug("a node did not send the receipt secret", extra={"from": node, "reason": str(error)})
         return ""
 
 
 async def withdraw_secret(coordinator: Coordinator) -> None:
-    """Take the secret out of the record; its digest stays."""
+    """Remove the secret from the record; its digest stays."""
     state = await coordinator.shard(CATALOGUE_SHARD)
     secret = state.more.get(SECRET) if state is not None else None
     if state is not None and isinstance(secret, str):
         rest = {name: value for name, value in state.more.items() if name != SECRET}
         if await _change(coordinator, state, {**rest, DIGEST: digest_of(secret)}):
-            _log.info("the receipt secret was taken out of the coordinator's record")
+            _log.info("the receipt secret was removed from the coordinator's record")
 
 
 async def _change(coordinator: Coordinator, state: ShardState, more: dict[str, object]) -> bool:

@@ -1,19 +1,19 @@
-"""Whether the record of a replication group can be made anew from what its nodes report, because the coordinator lost
+"""The proof of a rebuilt record: whether the nodes' reports are enough to write it again, because the coordinator lost
 it or was restored from an old backup. Pure: reports in, a record or the reason why there is none out.
 
-| who answers | the record |
+| nodes that answer | the record |
 |---|---|
-| a leader, and everybody in its in-sync set; nobody knows a later epoch | the leader goes on, under its epoch |
-| nobody leads, and every replica that any of the logs notes | no leader; in sync are the copies that have most |
-| otherwise | none: who is missing may have led later, and may have what the others lack |
+| a leader and its whole in-sync set; none knows a later epoch | the leader goes on, under its epoch |
+| no leader, and every replica that any of the logs notes | no leader; in sync are the most complete copies |
+| otherwise | none: a missing node may have led later, and may have entries that the others lack |
 
 Why this is enough: a leader lets a node become in sync only when the log notes it as a replica and that note is
-committed, so everybody who was in sync before knows of it. Whoever may have led last is therefore noted in the log of
-somebody who answers, and answers. Of all logs the one with the highest last epoch, and of these the longest, has every
+committed, so every replica that was in sync before knows it. The node that led last is therefore noted in the log of a
+node that answers, and so it answers itself. The log with the highest last epoch, and of these the longest, has every
 entry that was committed: see `docs/replication.md`.
 
-`force` is an operator's word in place of the proof. The record is marked, so that copies which have more are set aside
-instead of being refused; `losses` says what they have.
+`force` replaces the proof by an operator's decision. The record is marked, so that copies with more entries are set
+aside instead of being refused; `losses` lists those entries.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from longhall.coordination.ports import NOBODY, ShardState
 from longhall.names import CATALOGUE_SHARD
 from longhall.shards.replica import common_index
 
-EPOCH_GAP: Final = 1000  # Between the epochs of logs that answered and the next one: who did not answer may have later.
+EPOCH_GAP: Final = 1000  # Above the known epochs: a node that did not answer may know later ones.
 
 
 class RecordProof(NamedTuple):
-    """The record, or why there is none. `missing` are the nodes that would have to answer."""
+    """The record, or the reason why there is none. `missing` are the nodes that would have to answer."""
 
     record: ShardState | None
     reason: str
@@ -40,7 +40,7 @@ class RecordProof(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What a node has and the chosen one lacks: entries behind `common`, of which `committed` are known to be."""
+    """Entries of a node behind `common` that the chosen node lacks; `committed` of them are known to be committed."""
 
     node: int
     common: int
@@ -49,7 +49,7 @@ class Loss(NamedTuple):
 
 
 def prove(reports: Mapping[int, CopyReport], stale: ShardState | None) -> RecordProof:
-    """`reports` by node; `stale` is the record that contradicts them, None if there is none."""
+    """The proof from reports by node. `stale` is the record that contradicts them; None if there is none."""
     intact = {node: one for node, one in reports.items() if one.intact}
     leaders = [one for one in intact.values() if one.leading is not None]
     newest = max((one.epoch_known for one in intact.values()), default=0)
@@ -67,7 +67,7 @@ def most_complete(reports: Mapping[int, CopyReport]) -> CopyReport | None:
 
 
 def force(reports: Mapping[int, CopyReport], stale: ShardState | None, chosen: int) -> ShardState:
-    """The record that an operator asks for: this node leads next, whatever others have."""
+    """The record that an operator asks for: the chosen node leads next, whatever other nodes have."""
     report = reports[chosen]
     epoch = _epoch_above(reports, stale)
     replicas = sorted({*report.replicas, chosen})
@@ -76,19 +76,19 @@ def force(reports: Mapping[int, CopyReport], stale: ShardState | None, chosen: i
 
 
 def losses(reports: Mapping[int, CopyReport], chosen: int) -> list[Loss]:
-    """What each of the other copies has that the chosen one lacks."""
-    kept = reports[chosen]
+    """The entries of the other copies that the chosen one lacks."""
+    base = reports[chosen]
     found: list[Loss] = []
     for node, one in sorted(reports.items()):
         if node != chosen and one.intact:
-            common = common_index(kept.epochs, kept.index, one.epochs, one.index, (kept.nonces, one.nonces))
+            common = common_index(base.epochs, base.index, one.epochs, one.index, (base.nonces, one.nonces))
             if common < one.index:
                 found.append(Loss(node, common, one.index - common, max(one.committed - common, 0)))
     return found
 
 
-def unheard(reports: Mapping[int, CopyReport]) -> tuple[int, ...]:
-    """Nodes that some log notes as a replica, and that have not answered with a copy of their own."""
+def unreported(reports: Mapping[int, CopyReport]) -> tuple[int, ...]:
+    """Nodes that a log notes as replicas, and that have not reported an intact copy."""
     noted = {replica for one in reports.values() if one.intact for replica in one.replicas}
     return tuple(sorted(noted - {node for node, one in reports.items() if one.intact}))
 
@@ -112,19 +112,19 @@ def _of_leader(leader: CopyReport, intact: Mapping[int, CopyReport], stale: Shar
 
 
 def _of_logs(intact: Mapping[int, CopyReport], stale: ShardState | None) -> RecordProof:
-    missing = unheard(intact)
+    missing = unreported(intact)
     if missing:
         return RecordProof(None, f"the logs note {_named(missing)} as replicas, which did not answer", missing)
     best = most_complete(intact)
     if best is None or not best.replicas:
-        return RecordProof(None, "no log that answers notes who keeps it")
+        return RecordProof(None, "no log that was reported notes its replicas")
     in_sync = [
         node
         for node, one in sorted(intact.items())
         if node in best.replicas and (one.index, one.epochs, one.nonces) == (best.index, best.epochs, best.nonces)
     ]
     if not in_sync:
-        return RecordProof(None, f"node {best.node} has most, and its log does not note it as a replica")
+        return RecordProof(None, f"node {best.node} has the most complete log, which does not note it as a replica")
     epoch = _epoch_above(intact, stale)
     return RecordProof(_record(intact, stale, replicas=sorted(best.replicas), in_sync=in_sync, epoch=epoch), "")
 

@@ -1,13 +1,14 @@
-"""Makes the record of a replication group anew when the coordinator has lost it, or was restored from an old backup.
+"""Recovery of the record: it is rebuilt from the logs if the coordinator lost it, or was restored from an old backup.
 
-    reports     all registered nodes are asked for a report of their copy; `record_proof` says whether that is enough
-    promises    unless a leader goes on, everybody who answered promises to take nothing from leaders of earlier epochs,
-                and a leader among them steps down; what they have then is what counts. A node promises only if it sees
-                itself that the coordinator has no record, or a stale one, so that nobody else can depose a leader
-    record      written by compare-and-set, so that of several nodes that try at once one succeeds
+    reports     every registered node is asked for a report of its copy; `record_proof` decides whether they are enough
+    promises    unless a leader goes on, every node that answered promises to accept nothing from leaders of earlier
+                epochs, and a leader among them steps down; the proof is made again from the logs after the promises. A
+                node promises only if it sees itself that the coordinator has no record, or a stale one, so that no
+                other node can depose a leader
+    record      written by compare-and-set, so that one of several nodes that try at once succeeds
 
-What stood beside the record (the cluster's id, its feature level, drained nodes, wings, numbers that were given) is
-restored from the reports first: who sees the record finds the rest.
+The data beside the record (the cluster's id, its feature level, drained nodes, wings, numbers that were given) is
+restored from the reports first: a node that sees the record finds the rest.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from longhall.cluster.membership.copy_report import (
     decode_report,
     encode_report,
 )
-from longhall.cluster.membership.record_proof import Loss, RecordProof, force, losses, most_complete, prove, unheard
+from longhall.cluster.membership.record_proof import Loss, RecordProof, force, losses, most_complete, prove, unreported
 from longhall.cluster.rpc.peers import Peers
 from longhall.coordination.ports import (
     ABSENT,
@@ -45,28 +46,28 @@ from longhall.names import CATALOGUE_SHARD
 
 _log = logging.getLogger("longhall.recovery")
 
-ADVICE: Final = "`longhall cluster recover` shows who has what and what can be done"
+ADVICE: Final = "`longhall cluster recover` shows the copies and what can be done"
 
 
 class RecoveryPlan(NamedTuple):
-    """What can be done about a lost record, for an operator."""
+    """What an operator can do about a lost record."""
 
     record: ShardState | None  # As the coordinator has it.
     reports: Mapping[int, CopyReport]
     proof: RecordProof
-    chosen: int  # The node that would lead if an operator insists; 0 if there is none.
-    unheard: tuple[int, ...]
-    losses: list[Loss]  # What the others have that the chosen one lacks.
+    chosen: int  # The node that would lead if an operator forces it; 0 if there is none.
+    unheard: tuple[int, ...]  # Nodes that a log notes as replicas and that did not report.
+    losses: list[Loss]  # Entries of other copies that the chosen one lacks.
 
 
 class Copy(Protocol):
     """The copy of the log that this node has."""
 
     def report(self) -> CopyReport:
-        """What is there."""
+        """The report of the copy."""
 
     def promise(self, epoch: int) -> CopyReport:
-        """Take nothing from leaders of earlier epochs from now on; a leader steps down. Returns what is there then.
+        """Accept nothing from leaders of earlier epochs from now on; a leader steps down. Returns the report then.
         LonghallError if that cannot be promised.
         """
 
@@ -76,7 +77,7 @@ class Copy(Protocol):
 
 @final
 class RecordRecovery:
-    """See the module. `copy` is that of this node; `more` is what the record keeps beside the fields known here."""
+    """The recovery at one node. `copy` is this node's; `more` are the fields of the record that are not known here."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class RecordRecovery:
         self._hall_id = hall_id
         self._copy = copy
         self._more = dict(more)
-        self._said = ""
+        self._logged_reason = ""
         peers.serve(REPORT, self._answer)
         peers.serve(PROMISE, self._promise)
 
@@ -113,7 +114,7 @@ class RecordRecovery:
         return report is not None and (report.revision > state.revision or report.epoch > state.epoch)
 
     async def reports(self) -> dict[int, CopyReport]:
-        """What every registered node that answers says of its copy, this one included."""
+        """The reports of all registered nodes that answer, this one included."""
         members = await self._coordinator.members()
         others = [node for node in members if node != self._peers.node]
         answers = await asyncio.gather(*(self.ask(node) for node in others))
@@ -125,14 +126,14 @@ class RecordRecovery:
         return await ask_report(self._peers, node, timeout_s)
 
     async def attempt(self, stale: ShardState | None) -> ShardState | None:
-        """Write the record if it can be proven; returns it then. CoordinationError if the coordinator does not answer;
-        Conflict if somebody else was first.
+        """Write the record if it can be proven, and return it. CoordinationError if the coordinator does not answer;
+        Conflict if another node was first.
         """
         reports = await self.reports()
         proof = prove(reports, stale)
         if proof.record is None:
-            if proof.reason != self._said:
-                self._said = proof.reason
+            if proof.reason != self._logged_reason:
+                self._logged_reason = proof.reason
                 _log.error("the record of the cluster cannot be rebuilt yet: %s; %s", proof.reason, ADVICE)
             return None
         if proof.record.leader == NOBODY:
@@ -144,7 +145,7 @@ class RecordRecovery:
         return await self._write(proof.record, stale, reports)
 
     async def _promises(self, reports: Mapping[int, CopyReport], epoch: int) -> dict[int, CopyReport]:
-        """What everybody who promises to take nothing from leaders before this epoch has then."""
+        """The reports of the nodes that promise to accept nothing from leaders before this epoch, after they did."""
         nodes = [node for node, one in reports.items() if one.intact]
         found: dict[int, CopyReport] = {}
         for node in nodes:
@@ -159,7 +160,7 @@ class RecordRecovery:
         return found
 
     async def plan(self, chosen: int = 0) -> RecoveryPlan:
-        """What could be done, without doing it."""
+        """The plan, without carrying it out."""
         record = await self._coordinator.shard(CATALOGUE_SHARD)
         reports = await self.reports()
         best = most_complete(reports)
@@ -167,13 +168,13 @@ class RecordRecovery:
         if chosen and (chosen not in reports or not reports[chosen].intact):
             raise LonghallError(Code.INVALID_CONFIGURATION, f"node {chosen} does not answer with an intact copy")
         lost = losses(reports, chosen) if chosen else []
-        return RecoveryPlan(record, reports, prove(reports, record), chosen, unheard(reports), lost)
+        return RecoveryPlan(record, reports, prove(reports, record), chosen, unreported(reports), lost)
 
     async def force(self, chosen: int) -> ShardState:
-        """Let this node lead, by an operator's word, though others may have more."""
+        """Let this node lead by an operator's decision, though other nodes may have more entries."""
         plan = await self.plan(chosen)
-        told = {"node": chosen, "losses": plan.losses, "unheard": plan.unheard}
-        _log.warning("an operator chose the copy that the cluster goes on with", extra=told)
+        details = {"node": chosen, "losses": plan.losses, "unheard": plan.unheard}
+        _log.warning("an operator chose the copy that the cluster goes on with", extra=details)
         return await self._write(force(plan.reports, plan.record, chosen), plan.record, plan.reports)
 
     async def _write(
@@ -188,16 +189,21 @@ class RecordRecovery:
                 f"the coordinator keeps another hall by now ({known}), made by an empty node: stop that node, remove "
                 "its record from the coordinator, and start again",
             )
-        await self._restore_surroundings(reports)
+        await self._restore_metadata(reports)
         if stale is None:
             record = msgspec.structs.replace(record, more=self._more)
         written = await coordinator.change_shard(stale, record)
-        told = {"leader": record.leader, "epoch": record.epoch, "in_sync": record.in_sync, "replicas": record.replicas}
-        _log.warning("the record of the cluster was rebuilt from the logs", extra=told)
-        self._said = ""
+        details = {
+            "leader": record.leader,
+            "epoch": record.epoch,
+            "in_sync": record.in_sync,
+            "replicas": record.replicas,
+        }
+        _log.warning("the record of the cluster was rebuilt from the logs", extra=details)
+        self._logged_reason = ""
         return written
 
-    async def _restore_surroundings(self, reports: Mapping[int, CopyReport]) -> None:
+    async def _restore_metadata(self, reports: Mapping[int, CopyReport]) -> None:
         coordinator = self._coordinator
         level = max(one.level for one in reports.values())
         noted = await coordinator.feature_level()
@@ -211,10 +217,10 @@ class RecordRecovery:
     async def _restore_wings(self, reports: Mapping[int, CopyReport]) -> None:
         wings: dict[str, ReplicationGroup] = {}
         for one in sorted(reports.values(), key=lambda one: (one.rebuilt, one.epoch, one.index)):
-            wings.update({wing.name: wing for wing in one.wings})  # The most complete node has the last word.
-        there = await self._coordinator.wings()
+            wings.update({wing.name: wing for wing in one.wings})  # The most complete node comes last, and counts.
+        existing = await self._coordinator.wings()
         for name, wing in wings.items():
-            if name not in there:
+            if name not in existing:
                 try:
                     await self._coordinator.change_wing(None, msgspec.structs.replace(wing, version=ABSENT))
                 except Conflict:

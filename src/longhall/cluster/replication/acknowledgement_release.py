@@ -1,10 +1,11 @@
-"""Who is told when: what was appended, by bundle, until everybody has it who must.
+"""Acknowledgement on commit: the appended batches whose senders wait, until enough replicas have them.
 
-Senders wait on their shard for one host, a quorum or all (see `shards.shard`); how far each of them is, the leader
-counts by index (`shards.commit_tracker`). Here the index becomes the sequence of each shard again.
+A sender waits on its shard for one host, a quorum or all replicas in sync (see `shards.shard`). The leader counts by
+index how far each of these is (`shards.commit_tracker`); here the index is translated back to the sequences of the
+shards.
 
-Of a bundle only its numbers are kept, not its entries: a commit may stall for long. How much waits for it, the backlog
-of the hall counts.
+A batch is held as its numbers alone, without its entries, because a commit may stall for long. The backlog of the hall
+counts the bytes that wait.
 """
 
 from __future__ import annotations
@@ -19,51 +20,51 @@ from longhall.shards.shard import ALL, ONE, QUORUM, Shard
 
 @final
 class _Numbers:
-    """What is to be told when everything up to `last` is kept."""
+    """The numbers of one batch: the shards' sequences that are reached when everything up to `last` is."""
 
     __slots__ = ("count", "last", "reached", "size_bytes")
 
-    def __init__(self, bundle: PushBatch) -> None:
-        self.last = bundle.last
-        self.count = bundle.count
-        self.size_bytes = bundle.size_bytes
-        self.reached = bundle.reached
+    def __init__(self, batch: PushBatch) -> None:
+        self.last = batch.last
+        self.count = batch.count
+        self.size_bytes = batch.size_bytes
+        self.reached = batch.reached
 
 
 @final
 class AcknowledgementRelease:
-    """See the module."""
+    """The batches of one leader that are not acknowledged yet, in one queue a level of acknowledgement."""
 
     def __init__(self, shards: list[Shard], backlog: Backlog) -> None:
         self._shards = shards
         self._backlog = backlog
-        self._lines: dict[int, deque[_Numbers]] = {ONE: deque(), QUORUM: deque(), ALL: deque()}
+        self._queues: dict[int, deque[_Numbers]] = {ONE: deque(), QUORUM: deque(), ALL: deque()}
 
-    def add(self, bundle: PushBatch) -> None:
-        """The next one; nobody has it yet."""
-        numbers = _Numbers(bundle)
-        for line in self._lines.values():
-            line.append(numbers)
-        self._backlog.add(bundle.size_bytes, bundle.count)
+    def add(self, batch: PushBatch) -> None:
+        """The next batch; no replica has synced it yet."""
+        numbers = _Numbers(batch)
+        for queue in self._queues.values():
+            queue.append(numbers)
+        self._backlog.add(batch.size_bytes, batch.count)
 
     def reach(self, one: int, quorum: int) -> None:
-        """The leader has synced everything up to `one`, most of those in sync everything up to `quorum`."""
-        for whom, index in ((ONE, one), (QUORUM, quorum)):
-            line = self._lines[whom]
-            while line and line[0].last <= index:
-                for number, sequence in line.popleft().reached:
-                    self._shards[number].reach(whom, sequence)
+        """The leader has synced everything up to `one`, a quorum of the in-sync set everything up to `quorum`."""
+        for level, index in ((ONE, one), (QUORUM, quorum)):
+            queue = self._queues[level]
+            while queue and queue[0].last <= index:
+                for number, sequence in queue.popleft().reached:
+                    self._shards[number].reach(level, sequence)
 
     def commit(self, index: int) -> None:
         """Everything up to `index` is committed."""
-        line = self._lines[ALL]
-        while line and line[0].last <= index:
-            numbers = line.popleft()
+        queue = self._queues[ALL]
+        while queue and queue[0].last <= index:
+            numbers = queue.popleft()
             self._backlog.commit(numbers.size_bytes, numbers.count)
             for number, sequence in numbers.reached:
                 self._shards[number].advance(sequence)
 
     @property
     def is_done(self) -> bool:
-        """Whether everything is committed."""
-        return not self._lines[ALL]
+        """True if everything is committed."""
+        return not self._queues[ALL]

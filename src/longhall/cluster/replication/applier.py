@@ -1,6 +1,6 @@
 """The applier of a replica: committed entries go to the state of the hall, some in each turn of the event loop.
 
-It stops for good at the first entry that cannot be applied and tells `on_failure`; nothing is applied after that.
+It stops for good at the first entry that cannot be applied, and calls `on_failure`; nothing is applied after that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ APPLIED_A_TURN: Final = 256  # Entries between two turns of the loop.
 
 @final
 class Applier:
-    """See the module. `may_apply` is False while the replica follows nobody."""
+    """Applies the entries of one replica in order. `may_apply` is False while the replica has no leader to follow."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class Applier:
             self._loop.call_soon(self._turn)
 
     async def apply_all(self, goes_on: Callable[[], bool]) -> bool:
-        """Apply everything that is pending, committed or not, for as long as `goes_on` says so. False if it ended
-        before.
+        """Apply everything that is pending, committed or not, as long as `goes_on` returns True. False if it stopped
+        before the end.
         """
         while self._replica.pending:
             if self.failure is not None or not goes_on():

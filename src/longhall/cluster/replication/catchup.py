@@ -1,7 +1,7 @@
 """Reading the log back from the disk, for followers that are further behind than memory reaches.
 
-Frames are read beside the loop, from the place that `Hall.positions` has for an entry. Notes of this node to itself are
-not part of what is copied, and neither is what was cut off: its epoch is not the one that the log has at its index.
+Frames are read beside the loop, from the position that `Hall.positions` has for an entry. Marks of this node
+(`replica_log`) are skipped, and so are truncated entries: their epoch is not the one that the log has at their index.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READ_BYTES: Final = 1024 * 1024
 
 @final
 class Stretch:
-    """Entries from `first` on that stood in one frame, or a part of it."""
+    """Entries from `first` on that were read from one frame, or from a part of it."""
 
     def __init__(self, first: int, time_ms: int) -> None:
         self.first = first
@@ -28,19 +28,19 @@ class Stretch:
         self.entries: list[Entry] = []
 
     def encode(self) -> bytes:
-        """As they stand in the log."""
+        """The entries in the format of the log."""
         return b"".join([encode_entry(entry) for entry in self.entries])
 
 
 @final
 class LogReader:
-    """The entries behind `index`, in order. LonghallError(OFFSET_OUT_OF_RANGE) when the log has them no more."""
+    """Reads the entries behind `index` in order. LonghallError(OFFSET_OUT_OF_RANGE) when the log has them no more."""
 
     def __init__(self, hall: Hall, replica: Replica, index: int) -> None:
         place = hall.positions.place_for(index + 1)
         if place is None:
             raise _gone(index + 1)
-        self.index = index  # The last entry that was given out.
+        self.index = index  # The last entry that was returned.
         self._hall = hall
         self._replica = replica
         self._count, self._position = place
@@ -57,7 +57,7 @@ class LogReader:
             count_before = self._count
             for entry in frame.entries:
                 self._take(entry, stretch, until)
-            if self.index >= until:  # The same frame again, should there be more to give out.
+            if self.index >= until:  # The same frame is read again for the rest of it.
                 self._count = count_before
             else:
                 self._advance(frame)
@@ -75,7 +75,7 @@ class LogReader:
         if self._count != self.index + 1 or self._count > until or epoch_at(self._replica, self._count) != entry.epoch:
             return
         if entry.kind == REFERENCE:
-            raise _gone(self._count)  # From before the node was a member.
+            raise _gone(self._count)  # From before the node was in a cluster.
         stretch.entries.append(entry)
         self.index = self._count
 

@@ -2,13 +2,13 @@
 
     leader      appends a mark (`StateMarked`) for one slice of the state after another, and digests it at once
     follower    digests the slice when it applies the mark, and reports the digests to the leader
-    vote        of everybody who was in sync when the mark was appended; complete, or over after `VOTE_S`
+    vote        of the replicas that were in sync when the mark was appended; complete, or over after `VOTE_S`
     verdict     by majority of those voters (`judge`)
 
     voters agree                    nothing happens
-    a follower is in the minority   it leaves the in-sync set, and the leader refuses it until it fetches everything
-    the leader is in the minority   it becomes unfit, another one leads, and it fetches everything from that one
-    nobody has a majority           an alarm and no more: which copy is right is for an operator to find out
+    a follower is in the minority   it leaves the in-sync set, and the leader refuses it until it has done a full sync
+    the leader is in the minority   it becomes unfit, another node leads, and it does a full sync from that one
+    no majority                     an alarm: an operator has to find out which copy is right
 
 A round over all slices begins every `interval_ms` if the log has moved since the last one began. With two replicas
 there is never a majority against one of them.
@@ -49,12 +49,12 @@ from longhall.shards.shard import SHARD
 REPORT: Final = "digest-report"
 DETAIL: Final = "digest-detail"
 ANSWER_S: Final = 10.0
-NAMING_S: Final = 2.0  # For the names of what differs: a verdict does not wait longer for them.
-VOTE_S: Final = 10.0  # After that those who have not reported count for nobody.
-VOTES_MAX: Final = 64  # Under way; the oldest is given up for the next.
-MARKS_KEPT_MAX: Final = 8  # Of which the digests of single objects are remembered.
+NAMING_S: Final = 2.0  # For the names of the objects that differ: a verdict does not wait longer for them.
+VOTE_S: Final = 10.0  # After that the replicas that have not reported do not count.
+VOTES_MAX: Final = 64  # Open votes; the oldest is dropped for the next.
+MARKS_RETAINED_MAX: Final = 8  # Marks whose digests of single objects stay in memory.
 MARK_MS_MIN: Final = 250  # Between two marks of a round.
-NAMES_MAX: Final = 16  # Of differing objects, in a message.
+NAMES_MAX: Final = 16  # Names of differing objects in a message.
 
 _log = logging.getLogger("longhall.digests")
 
@@ -76,14 +76,14 @@ class DigestDetail(msgspec.Struct, kw_only=True):
 
 
 class Verdict(NamedTuple):
-    """Who is in the minority, and by which tables; `decided` is False if nobody has a majority."""
+    """The nodes in the minority, each with the tables that differ; `decided` is False if there is no majority."""
 
     divergent: dict[int, list[str]]
     decided: bool
 
 
 def judge(reports: Mapping[int, Digests], voters: int) -> Verdict:
-    """The verdict over reports by node, when so many could have voted."""
+    """The verdict over reports by node, if `voters` nodes could have voted."""
     tables = sorted({table for digests in reports.values() for table in digests})
     divergent: dict[int, list[str]] = {}
     decided = True
@@ -109,7 +109,7 @@ def judge(reports: Mapping[int, Digests], voters: int) -> Verdict:
 
 @final
 class _Vote:
-    """One mark: what everybody says."""
+    """The vote at one mark: the voters, and the digests that they reported."""
 
     def __init__(self, voters: frozenset[int], node: int, digests: Digests) -> None:
         self.voters = voters
@@ -123,7 +123,9 @@ class _Vote:
 
 @final
 class Comparison:
-    """See the module. `on_divergent` hears of a follower, or of this node itself, and what differs."""
+    """The comparisons of one replica, as leader and as follower. `on_divergent` is called with the node whose state
+    differs, which may be this one, and the difference.
+    """
 
     def __init__(
         self,
@@ -134,9 +136,9 @@ class Comparison:
         on_divergent: Callable[[int, str], None],
         interval_ms: int,
     ) -> None:
-        self.uncommitted: frozenset[int] = frozenset()  # Who differ without a majority against any of them.
-        self.failures = 0  # Digests that could not be had.
-        self.compared = 0  # Votes that came to an end.
+        self.uncommitted: frozenset[int] = frozenset()  # Nodes that differ without a majority against any of them.
+        self.failures = 0  # Digests that could not be computed.
+        self.compared = 0  # Votes that are closed.
         self._hall = hall
         self._replica = replica
         self._peers = peers
@@ -144,7 +146,7 @@ class Comparison:
         self._on_divergent = on_divergent
         self._interval_ms = interval_ms
         self._votes: OrderedDict[int, _Vote] = OrderedDict()  # By the index of the mark.
-        self._kept: OrderedDict[int, Tables] = OrderedDict()
+        self._digests: OrderedDict[int, Tables] = OrderedDict()
         self._slice = 0
         self._slices = 0
         self._round_index = 0  # Where the log ended when the last round had ended.
@@ -157,7 +159,7 @@ class Comparison:
         peers.serve(DETAIL, self._detailed)
 
     def stop(self) -> None:
-        """No more of it."""
+        """End every vote and every report."""
         self._ended = True
         for vote in self._votes.values():
             if vote.timer is not None:
@@ -165,7 +167,7 @@ class Comparison:
         for task in list(self._tasks):
             task.cancel()
 
-    # The leader
+    # Leader
 
     def tick(self) -> None:
         """Append the next mark if one is due. Call it regularly while this node leads and serves."""
@@ -226,7 +228,7 @@ class Comparison:
         self.compared += 1
         verdict = judge(vote.reports, len(vote.voters))
         if verdict.divergent:
-            self._employ(self._announce(leading, index, vote, verdict))
+            self._start(self._announce(leading, index, vote, verdict))
         elif vote.is_complete:
             self.uncommitted = frozenset()
 
@@ -242,16 +244,16 @@ class Comparison:
             return
         if not verdict.decided:
             self.uncommitted = frozenset(vote.reports)
-            told = {"index": index, "nodes": sorted(vote.reports), "differences": sorted(set(named.values()))}
-            _log.error("replicas differ, and none has a majority: compare them with longhall doctor", extra=told)
+            details = {"index": index, "nodes": sorted(vote.reports), "differences": sorted(set(named.values()))}
+            _log.error("replicas differ, and none has a majority: compare them with longhall doctor", extra=details)
             return
         for node, words in named.items():
-            told = {"index": index, "node": node, "differences": words or ", ".join(verdict.divergent[node])}
-            _log.error("the state of a replica is not the majority's: it is repaired", extra=told)
-            self._on_divergent(node, f"at entry {index} it differs from the majority in {told['differences']}")
+            details = {"index": index, "node": node, "differences": words or ", ".join(verdict.divergent[node])}
+            _log.error("the state of a replica is not the majority's: it is repaired", extra=details)
+            self._on_divergent(node, f"at entry {index} it differs from the majority in {details['differences']}")
 
     async def _name(self, index: int, here: int, node: int, vote: _Vote) -> str:
-        """Which objects differ, in words. Of this node itself: from somebody who disagrees with it."""
+        """The objects that differ, in words. For this node itself, a voter that disagrees with it is asked."""
         own = vote.reports[here]
         others = [other for other in vote.reports if differs(own, vote.reports[other])]
         asked = node if node != here else others[0] if others else 0
@@ -261,47 +263,47 @@ class Comparison:
                 body = msgspec.msgpack.encode(DigestDetail(index=index, table=table))
                 answer = await self._peers.request(asked, DETAIL, body, ANSWER_S)
                 there = decode(answer, dict[str, int])
-                objects = differing(self._kept.get(index, {}).get(table, {}), there)
+                objects = differing(self._digests.get(index, {}).get(table, {}), there)
             except (OSError, TimeoutError, LonghallError):
                 objects = []
             names.append(f"{table} {', '.join(objects[:NAMES_MAX])}" if objects else table)
         return "; ".join(names)
 
-    # Everybody
+    # Leader and follower
 
     def _digest(self, index: int, mark: StateMarked) -> Digests:
-        """The digests at a mark; none if they cannot be had. A mistake here must not stop a replica that is right."""
+        """The digests at a mark; empty if they cannot be computed. A bug here must not stop a good replica."""
         try:
-            tables = self._kept[index] = digest_slice(self._hall, mark)
+            tables = self._digests[index] = digest_slice(self._hall, mark)
         except Exception:
             self.failures += 1
             _log.exception("the state could not be digested", extra={"index": index})
             pass_mark(self._hall, mark)
             return {}
-        if len(self._kept) > MARKS_KEPT_MAX:
-            self._kept.popitem(last=False)
+        if len(self._digests) > MARKS_RETAINED_MAX:
+            self._digests.popitem(last=False)
         return fold(tables)
 
     async def _detailed(self, node: int, body: bytes) -> bytes:
         detail = decode(body, DigestDetail)
-        tables = self._kept.get(detail.index)
+        tables = self._digests.get(detail.index)
         if tables is None:
-            raise LonghallError(Code.NOT_READY, "the digests of this mark are not kept any more")
+            raise LonghallError(Code.NOT_READY, "the digests of this mark are no longer in memory")
         return msgspec.msgpack.encode(tables.get(detail.table, {}))
 
-    def _employ(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work, name="digests")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # The follower
+    # Follower
 
     def applied(self, mark: StateMarked, leader: int, epoch: int) -> None:
-        """A mark is being applied here: digest what it says, and report it to the leader."""
+        """A mark is being applied here: digest its slice, and report the digests to the leader."""
         index = self._replica.applied + 1
         digests = self._digest(index, mark)
         if leader and leader != self._peers.node and not self._ended:
-            self._employ(self._report(leader, DigestReport(epoch=epoch, index=index, form=FORM, digests=digests)))
+            self._start(self._report(leader, DigestReport(epoch=epoch, index=index, form=FORM, digests=digests)))
 
     async def _report(self, leader: int, report: DigestReport) -> None:
         try:

@@ -1,41 +1,41 @@
-"""How a member and its followers do, for `cluster status`."""
+"""The status of a replica and of its followers, for `cluster status`."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from longhall.cluster.replication.roles import FollowerStatus, FullSyncProgress, ReplicaStatus
+from longhall.cluster.replication.roles import FollowerStatus, ReplicaStatus
 from longhall.names import CATALOGUE_SHARD
 from longhall.shards.commit_tracker import CommitTracker
 
 if TYPE_CHECKING:
+    from longhall.cluster.replication.follower_streams import FollowerStreams
     from longhall.cluster.replication.group_replica import GroupReplica
 
 
-def status_of(
-    member: GroupReplica, connected: Container[int], fetching: FullSyncProgress | None, now_ms: int
-) -> ReplicaStatus:
-    """How things stand with a member; what only a leader knows is empty elsewhere."""
-    leading = member.leading
+def status_of(group_replica: GroupReplica, streams: FollowerStreams, now_ms: int) -> ReplicaStatus:
+    """The status of a replica. Fields that only a leader knows are empty at a follower."""
+    leading = group_replica.leading
+    divergent = {*streams.quarantine.reasons, *group_replica.comparison.uncommitted}
     return ReplicaStatus(
-        node=member.node,
-        role=member.role_of(CATALOGUE_SHARD),
-        leader=member.leader_of(CATALOGUE_SHARD),
-        epoch=member.epoch,
-        index=member.index,
-        committed=member.replica.committed,
-        applied=member.replica.applied,
+        node=group_replica.node,
+        role=group_replica.role_of(CATALOGUE_SHARD),
+        leader=group_replica.leader_of(CATALOGUE_SHARD),
+        epoch=group_replica.epoch,
+        index=group_replica.index,
+        committed=group_replica.replica.committed,
+        applied=group_replica.replica.applied,
         in_sync=sorted(leading.in_sync) if leading is not None else [],
-        followers=followers_of(leading, connected, member.index, now_ms) if leading is not None else [],
-        fetching=fetching if leading is not None else None,
-        divergent=sorted({*member.exclusion.reasons, *member.comparison.uncommitted}) if leading is not None else [],
-        compared=member.comparison.compared,
+        followers=followers_of(leading, streams.by_node, group_replica.index, now_ms) if leading is not None else [],
+        fetching=streams.full_sync.fetching() if leading is not None else None,
+        divergent=sorted(divergent) if leading is not None else [],
+        compared=group_replica.comparison.compared,
     )
 
 
 def followers_of(leading: CommitTracker, connected: Container[int], index: int, now_ms: int) -> list[FollowerStatus]:
-    """Each of them, when the log of the leader ends at `index`."""
+    """The status of each follower, if the log of the leader ends at `index`."""
     followers: list[FollowerStatus] = []
     for node, follower in sorted(leading.followers.items()):
         caught_up_ms = follower.caught_up_ms

@@ -1,10 +1,10 @@
 """The leader's side of a stream: entries to one follower, under credit, before the leader's own sync ends.
 
     next        the first entry that was not sent yet
-    in flight   sent and not answered; never more than the credit, which bounds what a follower keeps pending
+    in flight   sent and not synced there; never more than the credit, which bounds what a follower has pending
 
-What memory has is pushed at once. Before that, entries are read from the log beside the loop and slowly enough not to
-disturb those who are further.
+Batches in memory are pushed at once. Older entries are read from the log beside the loop, slowly enough not to disturb
+followers that are further ahead.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _log = logging.getLogger("longhall.replicate")
 
 @final
 class FollowerStream:
-    """See the module."""
+    """The stream to one follower, under one epoch, over one connection."""
 
     def __init__(self, hall: Hall, replica: Replica, recent: RecentBatches, link: Link, node: int, epoch: int) -> None:
         self.node = node
         self.link = link
         self.next = 0
-        self.heard_ms = 0  # When the follower last answered.
+        self.answered_ms = 0  # When the follower last answered.
         self.credit_bytes = 0
         self._hall = hall
         self._replica = replica
@@ -65,23 +65,23 @@ class FollowerStream:
         """The follower has everything before `next`."""
         self.next = next
         self.credit_bytes = credit_bytes
-        self.heard_ms = now_ms
+        self.answered_ms = now_ms
         self.pump()
 
     def answered(self, index: int, now_ms: int) -> None:
         """The follower has synced up to here."""
-        self.heard_ms = now_ms
+        self.answered_ms = now_ms
         while self._in_flight and self._in_flight[0][0] <= index:
             self._in_flight_bytes -= self._in_flight.popleft()[1]
         self.pump()
 
     @property
     def is_behind(self) -> bool:
-        """Whether the follower is sent what memory has no more."""
+        """True if the follower needs entries that are no longer in memory."""
         return self.next < self._recent.first
 
     def beat(self, time_ms: int) -> None:
-        """Say that the leader is there, and how far it is."""
+        """Send a heartbeat with the commit position and the feature level."""
         replica = self._replica
         beat = Beat(
             epoch=self._epoch,
@@ -93,19 +93,19 @@ class FollowerStream:
         self.link.send(BEAT, beat)
 
     def pump(self) -> None:
-        """Send what there is, as far as the credit goes."""
+        """Send the batches in memory, as far as the credit goes."""
         self._room.set()
         while self._reading is None and self._may_send():
-            bundle = self._recent.beginning_at(self.next)
-            if bundle is not None:
-                self._push(bundle.first, bundle.count, bundle.time_ms, bundle.pieces, bundle.size_bytes, bundle.crc)
+            batch = self._recent.beginning_at(self.next)
+            if batch is not None:
+                self._push(batch.first, batch.count, batch.time_ms, batch.pieces, batch.size_bytes, batch.crc)
             elif self.next < self._recent.first:
                 self._reading = self._hall.background.start("catch-up", self._read)
             else:
                 return
 
     def close(self, why: str) -> None:
-        """No more."""
+        """Close the connection."""
         if self._reading is not None:
             self._reading.cancel()
         self.link.abort(why)
@@ -121,7 +121,7 @@ class FollowerStream:
         self._in_flight_bytes += size_bytes
 
     async def _read(self) -> None:
-        """From the log, until memory has the rest."""
+        """Send entries from the log on disk, until the rest is in memory."""
         try:
             reader = LogReader(self._hall, self._replica, self.next - 1)
             while self.link.is_open and self.next < self._recent.first:
@@ -136,7 +136,7 @@ class FollowerStream:
         except OSError as error:
             self.link.abort(f"the log cannot be read: {error}")
         except Exception:
-            self.link.abort("an internal error")  # The follower comes back, and is read to anew.
+            self.link.abort("an internal error")  # The follower connects again.
             raise
         finally:
             self._reading = None
@@ -154,11 +154,11 @@ class FollowerStream:
 
 
 def expect_follower(meet: Callable[[Link, int, Follow], None], link: Link, greeting: Greeting) -> None:
-    """A node wants to follow; the frame that says what it has is next."""
+    """A node wants to follow; its next frame reports the end of its log."""
 
     def frame(kind: int, body: bytes) -> None:
         if kind != FOLLOW:
-            raise LonghallError(Code.INVALID_REQUEST, "a follower says first what it has")
+            raise LonghallError(Code.INVALID_REQUEST, "a follower reports the end of its log first")
         meet(link, greeting.node, decode(body, Follow))
 
     link.on_frame = frame

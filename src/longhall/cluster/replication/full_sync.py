@@ -1,15 +1,15 @@
-"""Everything anew from the leader, for a member whose log cannot be continued: a new host, a damaged or a late one.
+"""Full sync: a replica copies the leader's checkpoint and segments, because its own log cannot be continued.
 
-    leader      takes a checkpoint and pins it: until the follower is done no other is taken and no file is replaced
-    follower    reads the snapshot and the segments in pieces, each into a directory beside the old data, and syncs them
-    checking    every batch is checked; what is damaged at the leader comes from here or from the other members
-    history     what was committed here must be part of the leader's history; otherwise nothing is replaced, unless an
-                operator has said that it may be lost
-    switch      a mark says that all of it is there; only then is the old data set aside and the new put in its place
-    proof       the old data is removed when the new copy has become in sync; what an operator gave up is kept for him
+    leader        takes a checkpoint and pins it: until the follower is done no other is taken and no file is replaced
+    follower      reads the snapshot and the segments in pieces, into a directory beside the old data, and syncs them
+    verification  every batch is checked; damaged ones come from the old copy or from other replicas
+    history       entries that were committed here must be part of the leader's history; otherwise nothing is replaced,
+                  unless an operator has said that they may be lost
+    switch        a mark says that the new copy is complete; only then is the old data set aside and replaced
+    proof         the old data is removed when the new copy has become in sync; data that an operator gave up stays
 
-A crash before the mark leaves the old data as it was, one behind it is finished at the next start. What is fetched is
-the hall as of some index of the log; the rest comes as to any follower.
+A crash before the mark leaves the old data as it was; after a crash behind the mark the next start finishes the switch.
+The new copy is the hall as of some index of the log; the follower gets the rest from its leader.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ BEGIN: Final = "refetch-begin"
 READ: Final = "refetch-read"
 PIECE_BYTES: Final = 1024 * 1024
 BYTES_A_SECOND: Final = 64 * 1024 * 1024
-SYNCED_BYTES: Final = 16 * 1024 * 1024  # So that no sync has much to do at once.
+SYNCED_BYTES: Final = 16 * 1024 * 1024  # So that no sync has much to write.
 ANSWER_S: Final = 60.0
-PINNED_S: Final = 120.0  # Without a word from the follower.
+PINNED_S: Final = 120.0  # After the last request of the follower.
 LOOK_S: Final = 0.05
 INCOMING: Final = "incoming"
 WHOLE: Final = f"{INCOMING}/whole"
 DIRECTORIES: Final = ("wal", SHARDS, PARTITIONS)
-SET_ASIDE: Final = "set-aside"  # What a full sync has replaced, until the new copy is proven.
-GIVEN_UP: Final = "given-up"  # What it has replaced by an operator's word: it had entries that the new copy lacks.
+SET_ASIDE: Final = "set-aside"  # The copy that a full sync has replaced, until the new copy is proven.
+GIVEN_UP: Final = "given-up"  # A copy that an operator gave up: it has entries that the new copy lacks.
 GIVEN_UP_MAX: Final = 100
 
-_log = logging.getLogger("longhall.refetch")
+_log = logging.getLogger("longhall.full_sync")
 _decoder = msgspec.msgpack.Decoder()
 
 
 class FilePiece(msgspec.Struct, kw_only=True):
-    """What a follower asks for: a part of a file of the manifest."""
+    """A request for a part of a file of the manifest."""
 
     token: int
     number: int
@@ -62,10 +62,11 @@ class FilePiece(msgspec.Struct, kw_only=True):
 
 @final
 class FullSyncSource:
-    """The leader's side. It answers while its hall leads; one follower after another."""
+    """The leader's side: it serves one follower after another. `on_begin` is called with the follower that begins."""
 
-    def __init__(self, hall: Hall, peers: Peers) -> None:
+    def __init__(self, hall: Hall, peers: Peers, on_begin: Callable[[int], object]) -> None:
         self._hall = hall
+        self._on_begin = on_begin
         self._token = 0
         self._node = 0
         self._snapshot = b""
@@ -75,15 +76,14 @@ class FullSyncSource:
         self._release: asyncio.TimerHandle | None = None
         peers.serve(BEGIN, self._begin, Audience.MEMBERS)
         peers.serve(READ, self._read, Audience.MEMBERS)
-        self.on_begin: Callable[[int], object] = _nobody_minds  # A follower fetches everything from now on.
 
     def done(self, node: int) -> None:
-        """This follower is back and follows."""
+        """This follower has connected: its full sync is over."""
         if node == self._node:
             self._unpin()
 
     def fetching(self) -> FullSyncProgress | None:
-        """Who fetches everything at the moment, and how far that is."""
+        """The full sync that is under way; None if there is none."""
         if not self._files:
             return None
         total = sum(size for _, size in self._files)
@@ -94,9 +94,9 @@ class FullSyncSource:
         if hall.replica is None or not hall.replica.leading:
             raise LonghallError(Code.NOT_LEADER, "this node does not lead")
         if (self._preparing or (hall.pinned and not self._is_read())) and node != self._node:
-            raise LonghallError(Code.OVERLOADED, "another member fetches everything just now")
+            raise LonghallError(Code.OVERLOADED, "another node does a full sync just now")
         self._unpin()
-        self.on_begin(node)
+        self._on_begin(node)
         self._node = node
         self._preparing = True
         try:
@@ -117,11 +117,11 @@ class FullSyncSource:
         return msgspec.msgpack.encode(SyncManifest(token=self._token, files=self._files))
 
     def _is_read(self) -> bool:
-        """Whether the one who fetches has all of it. It may never follow, and nobody else is to wait for that."""
+        """True if the follower has read everything. It may never follow, and the next one does not wait for that."""
         return bool(self._files) and self._bytes_done >= sum(size for _, size in self._files)
 
     async def _checkpoint(self) -> None:
-        """Ask for one, wait for it, and for the cleaner to be done."""
+        """Ask for a checkpoint, and wait for it and for the end of cleaning."""
         hall = self._hall
         before = hall.checkpoints
         hall.checkpoint_wanted = True
@@ -134,7 +134,7 @@ class FullSyncSource:
     async def _read(self, node: int, asked: bytes) -> bytes:
         piece = msgspec.msgpack.decode(asked, type=FilePiece)
         if piece.token != self._token or not self._hall.pinned or not 0 <= piece.number < len(self._files):
-            raise LonghallError(Code.NOT_READY, "this checkpoint is not kept any more")
+            raise LonghallError(Code.NOT_READY, "this checkpoint is no longer pinned")
         self._pin()
         size = min(piece.size, PIECE_BYTES)
         if size <= 0 or not 0 <= piece.position < self._files[piece.number][1]:
@@ -161,12 +161,8 @@ class FullSyncSource:
             self._release = None
 
 
-def _nobody_minds(node: int) -> None:
-    """Until the member says otherwise."""
-
-
 def _segments(hall: Hall, body: bytes) -> list[tuple[str, int]]:
-    """The segments that a snapshot refers to. The cleaner may have made one smaller since, and whole at that."""
+    """The segments of a snapshot. The cleaner may have made one smaller since."""
     found: list[tuple[str, int]] = []
     state: dict[str, Any] = _decoder.decode(body)
     for inner in state["shards"][1:]:
@@ -180,7 +176,7 @@ def _segments(hall: Hall, body: bytes) -> list[tuple[str, int]]:
 
 
 class LogHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The log of the copy that is to be replaced, as far as it is known. `given_up`: an operator lets it go."""
+    """The log of the copy that is to be replaced, as far as it is known. `given_up`: an operator gave it up."""
 
     epochs: list[tuple[int, int]]
     index: int
@@ -190,15 +186,15 @@ class LogHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IncompleteSource(LonghallError):
-    """What was committed here is not part of the leader's history."""
+    """Entries that were committed here are not part of the leader's history."""
 
 
 async def full_sync(
     world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND, history: LogHistory | None = None
 ) -> None:
-    """Fetch everything from the leader and put it in the place of what is here. The directory must be in nobody's use.
+    """Copy everything from the leader and replace the data here. The directory must not be in use.
 
-    OSError or LonghallError when that cannot be, and then what was here is still here.
+    OSError or LonghallError if that fails, and then the old data is still here.
     """
     await full_sync_beside(world, peers, leader, bytes_a_second, history)
     finish_switch(world.disk)
@@ -207,32 +203,32 @@ async def full_sync(
 async def full_sync_beside(
     world: World, peers: Peers, leader: int, bytes_a_second: int = BYTES_A_SECOND, history: LogHistory | None = None
 ) -> None:
-    """The same while the directory is in use: what is fetched lies beside what is there until `finish_switch`, which
-    the next start does before anything else.
+    """The same while the directory is in use: the new copy lies beside the old data until `finish_switch`, which the
+    next start does before anything else.
     """
     disk = world.disk
     answer = await peers.request(leader, BEGIN, b"", ANSWER_S)
     manifest = read_sync_manifest(answer)
-    _log.info("fetching everything", extra={"leader": leader, "files": len(manifest.files)})
+    _log.info("a full sync begins", extra={"leader": leader, "files": len(manifest.files)})
     if disk.exists(INCOMING):
         disk.remove(INCOMING)
     for directory in DIRECTORIES:
         disk.make_directory(f"{INCOMING}/{directory}")
     directories: dict[str, None] = {INCOMING: None}
-    verifying: SyncVerification | None = None
+    verification: SyncVerification | None = None
     for number, (path, size) in enumerate(manifest.files):
         await _fetch_file(disk, peers, leader, manifest, number, path, size, bytes_a_second)
-        if verifying is None:  # The snapshot is the first.
+        if verification is None:  # The snapshot is the first.
             _check_history(disk, path, history)
-            verifying = SyncVerification(world, peers, leader, INCOMING, path)
+            verification = SyncVerification(world, peers, leader, INCOMING, path)
         else:
-            await verifying.fetched(path)
+            await verification.fetched(path)
         directory = f"{INCOMING}/{path}".rpartition("/")[0]
         while directory and directory not in directories:
             directories[directory] = None
             directory = directory.rpartition("/")[0]
-    if verifying is not None:
-        await verifying.finish()
+    if verification is not None:
+        await verification.finish()
     for directory in DIRECTORIES:
         directories[f"{INCOMING}/{directory}"] = None
     for directory in sorted(directories, reverse=True):
@@ -264,10 +260,10 @@ async def _fetch_file(
             piece = FilePiece(token=manifest.token, number=number, position=position, size=PIECE_BYTES)
             data = await peers.request(leader, READ, msgspec.msgpack.encode(piece), ANSWER_S)
             if not data or len(data) > min(PIECE_BYTES, size - position):
-                raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is not at the leader what it should be")
+                raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is not what the leader's manifest says")
             file.write_at(position, (data,))
             position += len(data)
-            await asyncio.sleep(len(data) / bytes_a_second)  # Those who are served meanwhile come first.
+            await asyncio.sleep(len(data) / bytes_a_second)  # Clients that are served meanwhile come first.
             if position < size and position % SYNCED_BYTES < PIECE_BYTES:
                 await _synced(disk, file)
         await _synced(disk, file)
@@ -276,10 +272,10 @@ async def _fetch_file(
 
 
 async def _synced(disk: Disk, file: File) -> None:
-    """Beside the loop: doors may be open."""
+    """Sync beside the loop, because the doors may be open."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def told(error: OSError | None) -> None:
+    def on_synced(error: OSError | None) -> None:
         if done.cancelled():
             return
         if error is None:
@@ -287,12 +283,12 @@ async def _synced(disk: Disk, file: File) -> None:
         else:
             done.set_exception(error)
 
-    disk.sync([file], told, background=True)
+    disk.sync([file], on_synced, background=True)
     await done
 
 
 def _check_history(disk: Disk, path: str, history: LogHistory | None) -> None:
-    """Refuse a copy whose history lacks what was committed here. Without a history nothing here can be read."""
+    """Refuse a copy whose history lacks entries that were committed here. Without a history it is unreadable."""
     if history is None or history.given_up or not history.committed:
         return
     file = disk.open(f"{INCOMING}/{path}")
@@ -309,8 +305,8 @@ def _check_history(disk: Disk, path: str, history: LogHistory | None) -> None:
 
 
 def _place_for_old(disk: Disk, history: LogHistory | None) -> str:
-    """Where the switch puts the copy that is here. Empty if it is removed: it is itself a copy that a full sync made
-    and that was never proven, and the one before it is still set aside.
+    """The directory into which the switch moves the old copy. Empty if it is removed: it was made by a full sync and
+    never proven, and the copy before it is still set aside.
     """
     if history is not None and history.given_up:
         for number in range(1, GIVEN_UP_MAX + 1):
@@ -321,8 +317,8 @@ def _place_for_old(disk: Disk, history: LogHistory | None) -> str:
 
 
 def finish_switch(disk: Disk) -> bool:
-    """Put what was fetched whole in its place, set aside what was there, and remove what was not fetched whole; at
-    every start, before anything is opened. True if there was something whole.
+    """Replace the old copy with a complete new one and set the old one aside; remove an incomplete new one. Every start
+    does it before anything is opened. True if there was a complete one.
     """
     if not disk.exists(INCOMING):
         return False
@@ -349,7 +345,7 @@ def _read_mark(disk: Disk) -> str:
 
 
 def _make_room(disk: Disk, name: str, aside: str) -> None:
-    """A crash may come between any two steps, and then all of them are done again."""
+    """Move or remove a directory of the old copy. A crash may come between any two steps; then all are done again."""
     if not disk.exists(name):
         return
     if not aside:
@@ -362,7 +358,7 @@ def _make_room(disk: Disk, name: str, aside: str) -> None:
 
 
 def replaced_copies(disk: Disk) -> list[str]:
-    """What can be removed when the new copy is proven, part by part; the last is the directory itself."""
+    """The paths that can be removed when the new copy is proven; the last is the directory itself."""
     if not disk.exists(SET_ASIDE):
         return []
     paths = [

@@ -1,10 +1,10 @@
-"""The follower's side of a stream: find the leader, agree with it on a common log, then take what it pushes.
+"""The follower's connection to its leader: connect, agree on a common log, then take the batches that it pushes.
 
-    dial -> follow -> agreed -> pushes and beats, each answered with what is synced here
+    dial -> follow -> agreed -> pushes and heartbeats, each answered with the index that is synced here
       ^                 |
-      +---- a moment ---+----- whenever the connection breaks, falls silent, or something does not fit
+      +---- a pause ----+----- if the connection breaks or falls silent, or a frame does not fit
 
-It ends when its member has another leader, another epoch, or must fetch everything anew.
+It ends when its replica has another leader or another epoch, or needs a full sync.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _log = logging.getLogger("longhall.replicate")
 
 
 class ReplicationTarget(Protocol):
-    """What the member does with what comes."""
+    """The follower role that the connection feeds."""
 
     def follow(self) -> Follow:
-        """What is here."""
+        """The end of the log here."""
 
     def agreed(self, agreed: Agreed) -> int:
-        """Cut the log to where it agrees with the leader's; returns what is synced of that."""
+        """Truncate the log to where it agrees with the leader's; returns the last index that is synced."""
 
     def take_push(self, push: Push) -> None:
-        """Write the entries."""
+        """Append the entries."""
 
     def take_beat(self, beat: Beat) -> int:
-        """Hear what is committed; returns what is synced."""
+        """Learn the leader's commit position; returns the last index that is synced here."""
 
     def refetch(self, reason: str) -> None:
         """The log here cannot be continued."""
@@ -66,11 +66,13 @@ class ReplicationTarget(Protocol):
 
 @final
 class LeaderConnection:
-    """See the module."""
+    """The connection to one leader under one epoch, made again until `stop`. `is_connected` is True once the two logs
+    agree, until the connection is lost.
+    """
 
     def __init__(
         self,
-        taker: ReplicationTarget,
+        target: ReplicationTarget,
         peers: Peers,
         leader: int,
         epoch: int,
@@ -80,18 +82,18 @@ class LeaderConnection:
         self.leader = leader
         self.epoch = epoch
         self.is_connected = False
-        self._taker = taker
+        self._target = target
         self._peers = peers
         self._silence_s = silence_s
         self._link: Link | None = None
         self._lost = asyncio.Event()
-        self._heard = False
+        self._has_received = False
         self._agreed = False
         self._ended = False
         self._task = background.start("follow", self._run)
 
     def stop(self) -> None:
-        """No more is taken and no more answered, from this moment on."""
+        """Take no more frames and send no more reports, from this moment on."""
         self._ended = True
         self._task.cancel()
         if self._link is not None:
@@ -99,7 +101,7 @@ class LeaderConnection:
             self._peers.forget(self._link)
 
     def synced(self, index: int) -> None:
-        """Everything up to `index` is on the disk here: tell the leader."""
+        """Everything up to `index` is on the disk here: report it to the leader."""
         if self._link is not None and self._agreed and not self._ended:
             self._link.send(SYNCED, Synced(epoch=self.epoch, index=index))
 
@@ -111,28 +113,28 @@ class LeaderConnection:
             except (OSError, TimeoutError) as error:
                 _log.debug("the leader cannot be reached", extra={"leader": self.leader, "reason": str(error)})
             else:
-                began = await self._live(link)
-                if began:
+                has_agreed = await self._run_connection(link)
+                if has_agreed:
                     rest_s = REST_S[0]
             await asyncio.sleep(rest_s)
             rest_s = min(rest_s * 2, REST_S[1])
 
-    async def _live(self, link: Link) -> bool:
-        """One connection to its end; whether the logs were agreed on."""
+    async def _run_connection(self, link: Link) -> bool:
+        """Run one connection to its end. True if the two logs agreed."""
         self._link = link
         self._agreed = False
         self._lost.clear()
         link.on_frame = self._frame
         link.on_lost = self._lost.set
         try:
-            link.send(FOLLOW, self._taker.follow())
+            link.send(FOLLOW, self._target.follow())
             while link.is_open:
-                self._heard = False
+                self._has_received = False
                 try:
                     async with asyncio.timeout(self._silence_s):
                         await self._lost.wait()
                 except TimeoutError:
-                    if not self._heard:
+                    if not self._has_received:
                         link.abort("the leader is silent")
         finally:
             self._peers.forget(link)
@@ -146,19 +148,19 @@ class LeaderConnection:
     def _frame(self, kind: int, body: bytes) -> None:
         if self._ended:
             return
-        self._heard = True
+        self._has_received = True
         if kind == PUSH and self._agreed:
             push = decode_push(body)
             self._check(push.epoch)
-            self._taker.take_push(push)
+            self._target.take_push(push)
         elif kind == BEAT and self._agreed:
             beat = decode(body, Beat)
             self._check(beat.epoch)
-            self.synced(self._taker.take_beat(beat))
+            self.synced(self._target.take_beat(beat))
         elif kind == AGREED and not self._agreed:
             agreed = decode(body, Agreed)
             self._check(agreed.epoch)
-            synced = self._taker.agreed(agreed)
+            synced = self._target.agreed(agreed)
             self._agreed = self.is_connected = True
             self.synced(synced)
         elif kind == REFUSAL:
@@ -166,11 +168,11 @@ class LeaderConnection:
             if self._link is not None:
                 self._link.close(f"the leader refuses: {refusal.reason}")
             if refusal.incomplete:
-                self._taker.refuse_leader(refusal.reason)
+                self._target.refuse_leader(refusal.reason)
             elif refusal.divergent:
-                self._taker.diverge(refusal.reason)
+                self._target.diverge(refusal.reason)
             elif refusal.refetch:
-                self._taker.refetch(refusal.reason)
+                self._target.refetch(refusal.reason)
         else:
             raise LonghallError(Code.INVALID_REQUEST, f"a leader sent a frame of kind {kind} out of turn")
 

@@ -1,12 +1,12 @@
-"""Whether this node still leads, asked of those who could lead in its place.
+"""The read-index check: a leader asks the replicas that could lead in its place whether it still leads.
 
-A leader that was deposed may not know it yet, and has not heard what was made since. What it does needs no question: it
-is committed by everybody in sync, or not at all. But to say that something does not exist, or is there already, would
-be final, and wrong. So before it says that, each of the others in sync tells which epoch it knows of: the next leader
-is one of them, and knows its own epoch before it serves anybody. Those count too that this node has asked to have on
-record as in sync, since it may not have heard yet that they are.
+A deposed leader may not know yet that it was deposed, and lacks what was created since. Its writes need no check: the
+replicas in sync commit them, or nothing does. But to answer that something does not exist, or exists already, would be
+final, and wrong. So before such an answer every other replica in sync is asked for the newest epoch that it knows: the
+next leader is one of them, and knows its own epoch before it serves clients. Replicas that this node has asked the
+coordinator to record as in sync count too, because the record may have them already.
 
-One question at a time, for all who wait; whoever comes meanwhile waits for the next.
+One check runs at a time, for all requests that wait; a request that comes meanwhile waits for the next check.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ STILL: Final = "still-led"
 ANSWER_S: Final = 1.0
 CONFIRM_S_MAX: Final = 5.0
 PAUSE_S: Final = 0.1
-UNKNOWN: Final = -1  # An epoch, of a node that cannot say.
+UNKNOWN: Final = -1  # The epoch of a node that does not answer.
 
 
 @final
 class LeadershipCheck:
-    """See the module. `epoch` is the newest that this node was told of, `electable` are the nodes that could lead."""
+    """The checks of one leader. `epoch` is the newest one that this node knows, `electable` the possible leaders."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class LeadershipCheck:
         peers.serve(STILL, self._answer)
 
     async def confirm(self) -> None:
-        """Returns when this node led at a moment after it was asked, or leads no more and knows it.
-        LonghallError(NOT_READY) if that cannot be found out.
+        """Return when this node led at some moment after the call, or when it knows that it leads no more.
+        LonghallError(NOT_READY) if neither can be found out.
         """
         until_s = self._loop.time() + CONFIRM_S_MAX
         while not await self._ask_together():
@@ -84,6 +84,6 @@ class LeadershipCheck:
         try:
             return int(await self._peers.request(node, STILL, b"", ANSWER_S))
         except LonghallError:
-            return 0  # It is there and does not know the question: an earlier version, which is believed to follow.
+            return 0  # A live node of an earlier version, which does not know the request: it counts as a follower.
         except (OSError, TimeoutError, ValueError):
             return UNKNOWN

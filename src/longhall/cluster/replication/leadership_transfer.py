@@ -1,12 +1,12 @@
-"""Handing over: a leader that lives gives the hall to another member, so that clients wait a moment and no longer.
+"""Leadership transfer: a live leader gives its leadership to another replica, so that clients wait only for a moment.
 
-    stop        no more messages are taken; requests wait at the doors, or are told to ask again
-    wait        until the successor has synced everything that was taken, and whoever sent it was answered
-    record      the successor leads, under a new epoch, by compare-and-set; this node leaves the in-sync set with the
-                same stroke, since it is about to start anew, unless too few would be left in it
+    stop        no more messages are taken; requests wait at the doors, or are asked to retry
+    wait        until the successor has synced everything that was taken, and its senders have their acknowledgements
+    record      the successor leads under a new epoch, by compare-and-set; this node leaves the in-sync set in the same
+                change, because it is about to restart, unless too few would be left in the set
 
-If any of that fails, the leader goes on as before. It needs no trust in what it believes: should the record have
-changed unheard, nobody confirms anything to it any more.
+If a step fails, the leader goes on as before. That is safe even if the record has changed meanwhile: then no follower
+confirms anything to it any more.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ PATIENCE_S: Final = 5.0  # For the successor to have everything.
 LOOK_S: Final = 0.005
 TRIES_MAX: Final = 8
 
-_log = logging.getLogger("longhall.handing")
+_log = logging.getLogger("longhall.transfer")
 
 
 async def transfer_leadership(
-    coordinator: Coordinator, member: GroupReplica, state: ShardState, successor: int, in_sync_min: int
+    coordinator: Coordinator, group_replica: GroupReplica, state: ShardState, successor: int, in_sync_min: int
 ) -> ShardState:
-    """Make the successor the leader; returns the record that says so. LonghallError(NOT_READY) if it came to nothing,
-    and then the member takes messages again. Nobody may be served meanwhile.
+    """Make the successor the leader; returns the record that names it. LonghallError(NOT_READY) if that fails, and then
+    the replica takes messages again. Clients may not be served meanwhile.
     """
-    _log.info("handing over", extra={"to": successor, "epoch": state.epoch})
+    _log.info("the leadership is transferred", extra={"to": successor, "epoch": state.epoch})
     try:
-        member.stand_aside(True)
-        await wait_for_successor(member, successor)
-        after = await _record(coordinator, member.node, state, successor, in_sync_min)
+        group_replica.set_transferring(True)
+        await wait_for_successor(group_replica, successor)
+        after = await _record(coordinator, group_replica.node, state, successor, in_sync_min)
     except (CoordinationError, LonghallError) as error:
-        member.stand_aside(False)
-        _log.warning("nothing came of handing over", extra={"to": successor, "reason": str(error)})
+        group_replica.set_transferring(False)
+        _log.warning("the leadership could not be transferred", extra={"to": successor, "reason": str(error)})
         if isinstance(error, LonghallError):
             raise
-        raise LonghallError(Code.NOT_READY, f"the coordinator is of no help: {error}") from None
-    _log.info("handed over", extra={"to": successor, "epoch": after.epoch, "in_sync": after.in_sync})
+        raise LonghallError(Code.NOT_READY, f"the coordinator did not answer: {error}") from None
+    _log.info("the leadership was transferred", extra={"to": successor, "epoch": after.epoch, "in_sync": after.in_sync})
     return after
 
 
-async def wait_for_successor(member: GroupReplica, successor: int, *, committed: bool = True) -> None:
-    """Wait until the successor has synced everything, and whoever sent it was answered unless others in sync are not
-    waited for. LonghallError(NOT_READY) if it takes too long.
+async def wait_for_successor(group_replica: GroupReplica, successor: int, *, committed: bool = True) -> None:
+    """Wait until the successor has synced everything and, if `committed`, until all of it is committed.
+    LonghallError(NOT_READY) if that takes too long.
     """
-    index = member.index
+    index = group_replica.index
     for _ in range(int(PATIENCE_S / LOOK_S)):
-        leading = member.leading
+        leading = group_replica.leading
         if leading is None or successor not in leading.in_sync:
             raise LonghallError(Code.NOT_READY, f"node {successor} is not in sync; try again")
-        if leading.followers[successor].synced >= index and (not committed or member.replica.committed >= index):
+        if leading.followers[successor].synced >= index and (not committed or group_replica.replica.committed >= index):
             return
         await asyncio.sleep(LOOK_S)
     raise LonghallError(Code.NOT_READY, f"node {successor} does not have everything; try again")
@@ -74,7 +74,7 @@ async def _record(
         found = await coordinator.shard(CATALOGUE_SHARD)
         if found is None or (found.leader, found.epoch) != (node, epoch):
             if found is not None and found.leader == successor and found.epoch > epoch:
-                return found  # The answer to what was asked before had got lost.
+                return found  # The answer to an earlier attempt was lost.
             raise LonghallError(Code.NOT_LEADER, "another node leads the hall by now")
         if successor not in found.in_sync or successor not in found.replicas:
             raise LonghallError(Code.NOT_READY, f"node {successor} is not in sync; try again")
@@ -91,7 +91,7 @@ async def _record(
             continue
         except CoordinationError:
             continue  # It may have been done: read back.
-    raise LonghallError(Code.NOT_READY, "the coordinator does not settle; try again")
+    raise LonghallError(Code.NOT_READY, "other nodes keep changing the record; try again")
 
 
 async def withdraw(
@@ -101,7 +101,7 @@ async def withdraw(
     living: Container[int],
     read: Callable[[], Awaitable[ShardState]],
 ) -> None:
-    """A node stops: take it out of the record as far as that is safe. A leader stays in sync: it has everything."""
+    """A node stops: remove it from the record as far as that is safe. A leader stays in sync: it has everything."""
     for _ in range(TRIES_MAX):
         leads = state.leader == node
         others = [one for one in state.in_sync if one != node and one in living]
@@ -116,4 +116,4 @@ async def withdraw(
             state = await read()
         except CoordinationError:
             break
-    _log.info("others will notice by themselves that this node stops")
+    _log.info("this node could not withdraw; the others notice when its session ends")

@@ -1,4 +1,4 @@
-"""What a leader answers to a follower that says what it has. Pure.
+"""Log matching: what a leader answers to a follower that reports the end of its log. Pure.
 
 | the follower's log | the answer |
 |---|---|
@@ -23,10 +23,11 @@ class Agreement(NamedTuple):
 
 
 def agree(replica: Replica, follow: Follow, unclean_epoch: int = 0) -> Agreement:
-    """Compare the leader's log with what a follower says of its own.
+    """Compare the leader's log with the follower's report of its own.
 
-    A follower knows only roughly what was committed. Where an operator let a node lead that may lack committed entries
-    (`unclean_epoch`), everything that an earlier log has beyond is treated as such, and is set aside as a whole.
+    A follower knows only a lower bound of what was committed. Where an operator let a node lead that may lack committed
+    entries (`unclean_epoch`), all entries of an older log beyond the common ones count as committed, and that log is
+    set aside as a whole.
     """
     epochs = replica.epochs.snapshot()
     nonces = (replica.nonces, follow.nonces)

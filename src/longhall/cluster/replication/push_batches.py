@@ -1,8 +1,8 @@
-"""Entries on their way to followers, in the bundles that they travel in.
+"""Push batches: the entries that a leader sends to its followers together.
 
-A bundle is what was appended in one turn of the loop, or a part of it that is large enough. It is written at a follower
-as one frame, so what belongs together stays together on every disk. The newest bundles stay in memory, within a bound,
-for followers that are a little behind; whoever is further behind is served from the write-ahead log.
+A batch has the entries that were appended in one turn of the loop, or a part of them that is large enough. A follower
+writes it as one frame, so entries that belong together stay together on every disk. The newest batches stay in memory,
+within a bound, for followers that are a little behind; the others are served from the write-ahead log.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final, final
 
 from crc32c import crc32c
 
-PIECE_BYTES_MIN: Final = 4096  # What is larger on average is sent from where it lies.
-BUNDLE_BYTES: Final = 512 * 1024  # A bundle is closed beyond this, where nothing that belongs together is cut.
+PIECE_BYTES_MIN: Final = 4096  # Pieces that are larger on average are sent without a copy.
+PUSH_BATCH_BYTES: Final = 512 * 1024  # A batch is closed beyond this, where nothing that belongs together is cut.
 
 
 @final
@@ -23,7 +23,7 @@ class PushBatch:
     def __init__(
         self, first: int, last: int, time_ms: int, pieces: list[bytes], size_bytes: int, reached: list[tuple[int, int]]
     ) -> None:
-        # Copying small pieces together is cheaper than a place for each in the call, and copying large ones is not.
+        # To join small pieces is cheaper than to pass each of them to the call; to copy large ones is not.
         self.pieces = [b"".join(pieces)] if size_bytes < PIECE_BYTES_MIN * len(pieces) else pieces
         self.first = first
         self.last = last
@@ -37,12 +37,12 @@ class PushBatch:
 
     @property
     def entries(self) -> bytes:
-        """All of them in one piece."""
+        """All entries in one piece."""
         return b"".join(self.pieces)
 
     @property
     def count(self) -> int:
-        """How many entries it has."""
+        """The number of entries."""
         return self.last - self.first + 1
 
 
@@ -68,19 +68,19 @@ class PushBatcher:
         self._reached[shard] = sequence
 
     def close(self, last: int, time_ms: int) -> PushBatch | None:
-        """What was collected, up to the entry `last`; None if there is nothing."""
+        """The batch of the entries collected so far, up to `last`; None if there are none."""
         if not self._pieces:
             return None
-        bundle = PushBatch(self._first, last, time_ms, self._pieces, self.bytes, list(self._reached.items()))
+        batch = PushBatch(self._first, last, time_ms, self._pieces, self.bytes, list(self._reached.items()))
         self._pieces = []
         self._reached = {}
         self.bytes = 0
-        return bundle
+        return batch
 
 
 @final
 class RecentBatches:
-    """The newest bundles, by the index they begin with."""
+    """The newest batches in memory, by the index of their first entry."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -88,21 +88,21 @@ class RecentBatches:
         self._order: deque[PushBatch] = deque()
         self._by_first: dict[int, PushBatch] = {}
 
-    def add(self, bundle: PushBatch) -> None:
-        """The next one."""
-        self._order.append(bundle)
-        self._by_first[bundle.first] = bundle
-        self._bytes += bundle.size_bytes
+    def add(self, batch: PushBatch) -> None:
+        """The next batch."""
+        self._order.append(batch)
+        self._by_first[batch.first] = batch
+        self._bytes += batch.size_bytes
         while self._bytes > self._bytes_max and len(self._order) > 1:
             oldest = self._order.popleft()
             del self._by_first[oldest.first]
             self._bytes -= oldest.size_bytes
 
     def beginning_at(self, index: int) -> PushBatch | None:
-        """The bundle whose first entry this is."""
+        """The batch that begins with this entry."""
         return self._by_first.get(index)
 
     @property
     def first(self) -> int:
-        """The first entry that is in memory; 0 if there is none."""
+        """The first entry in memory; 0 if there is none."""
         return self._order[0].first if self._order else 0

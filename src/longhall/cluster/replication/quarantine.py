@@ -1,4 +1,4 @@
-"""Followers that a leader does not let follow: their state is not the majority's, until they fetch everything."""
+"""Quarantine: followers whose state differs from the majority's may not follow until they have done a full sync."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from longhall.cluster.rpc.wire import REFUSAL, Refusal
 
 @final
 class Quarantine:
-    """See the module. `streams` are those of the leader `node`; `give_up` takes a follower out of the in-sync set, and
-    `on_self` hears that it is the leader itself that differs.
+    """The followers in quarantine at the leader `node`, with the reason. `streams` are the leader's; `give_up` takes a
+    follower out of the in-sync set; `on_self` is called if it is the leader itself that differs.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Quarantine:
         self._give_up = give_up
 
     def exclude(self, node: int, reason: str) -> None:
-        """This node was found to differ. A follower is out of the in-sync set, and hears why when it comes back."""
+        """The state of this node differs. A follower leaves the in-sync set, and learns why when it connects."""
         if node == self._node:
             self._on_self(reason)
             return
@@ -41,15 +41,15 @@ class Quarantine:
         self._give_up(node)
 
     def refuses(self, link: Link, node: int, epoch: int) -> bool:
-        """Whether the node may not follow; it is told why, and to fetch everything."""
+        """True if the node may not follow; the refusal gives the reason, and asks for a full sync."""
         reason = self.reasons.get(node)
         if reason is None:
             return False
-        told = f"the state of node {node} is not the majority's: {reason}"
-        link.send(REFUSAL, Refusal(reason=told, epoch=epoch, divergent=True))
-        link.close(told)
+        refusal = f"the state of node {node} is not the majority's: {reason}"
+        link.send(REFUSAL, Refusal(reason=refusal, epoch=epoch, divergent=True))
+        link.close(refusal)
         return True
 
     def readmit(self, node: int) -> None:
-        """It fetches everything from here."""
+        """The node begins a full sync from this leader."""
         self.reasons.pop(node, None)

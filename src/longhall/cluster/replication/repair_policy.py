@@ -1,4 +1,4 @@
-"""Repair of a replica that was taken out of service: what is done about a failure, and what a process remembers of it.
+"""Repair of a replica that was taken out of service: the remedy for each failure, and the failures of a process so far.
 
     failure                                   remedy
     an entry cannot be applied: the disk      RESTART: the state is rebuilt from the last checkpoint and the log
@@ -8,7 +8,7 @@
       else
     the state differs from the majority's     FULL_SYNC: see `digests`
 
-The replica answers nobody from the moment of the failure, cannot be elected, and publishes no checkpoint.
+From the moment of the failure the replica serves no client, cannot be elected, and publishes no checkpoint.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Final, final
 from longhall.broker.apply import ReplicaFailed
 from longhall.errors import Code, LonghallError
 
-RESTARTS_MAX: Final = 8  # In a row, before the replica is in sync again: then the disk is not asked once more.
-READS_MAX: Final = 30  # Likewise of a directory that cannot be read at all: then the process ends.
+RESTARTS_MAX: Final = 8  # In a row, before the replica is in sync again: then a full sync replaces the copy.
+READS_MAX: Final = 30  # In a row, of a directory that cannot be read at all: then the process ends.
 
 
 _log = logging.getLogger("longhall.repair")
@@ -39,7 +39,7 @@ Failure = ReplicaFailed | Diverged
 
 
 class Remedy(enum.Enum):
-    """How a replica that failed gets right again."""
+    """How a replica that failed is repaired."""
 
     RESTART = "restart"
     FULL_SYNC = "full sync"
@@ -47,7 +47,7 @@ class Remedy(enum.Enum):
 
 @final
 class RepairPolicy:
-    """What the lives of one process remember: failures so far, and where the last one was."""
+    """The failures of one process's replica, over all restarts of its hall, and the remedy for the next one."""
 
     def __init__(self) -> None:
         self.reason = ""  # Why the replica is out of service; empty while it is not.
@@ -59,7 +59,7 @@ class RepairPolicy:
         self._reads = 0
 
     def failed(self, failure: Failure) -> Remedy:
-        """The replica failed: what to do now."""
+        """The replica failed; returns the remedy."""
         self.reason = str(failure)
         if isinstance(failure, Diverged):
             self.divergences += 1
@@ -76,7 +76,7 @@ class RepairPolicy:
         return Remedy.FULL_SYNC
 
     def may_read_again(self) -> bool:
-        """The data directory could not be read before anything was opened. Whether it is worth another try."""
+        """The data directory could not be read before anything was opened. True if it should be tried again."""
         self._reads += 1
         return self._reads <= READS_MAX
 
@@ -87,8 +87,8 @@ class RepairPolicy:
 
 
 def log_failure(failure: Failure) -> None:
-    """Say why a replica is taken out of service."""
-    told: dict[str, object] = {"reason": str(failure)}
+    """Log why a replica is taken out of service."""
+    details: dict[str, object] = {"reason": str(failure)}
     if isinstance(failure, ReplicaFailed):
-        told.update(index=failure.index, epoch=failure.epoch, shard=failure.shard)
-    _log.error("this replica is taken out of service", exc_info=failure.__cause__, extra=told)
+        details.update(index=failure.index, epoch=failure.epoch, shard=failure.shard)
+    _log.error("this replica is taken out of service", exc_info=failure.__cause__, extra=details)

@@ -1,8 +1,8 @@
-"""RepairSource: whole batches that one member has, for another whose own are damaged.
+"""The source of a repair: undamaged batches of one replica, for another replica whose own are damaged.
 
-Every member answers, whether it leads or follows, for what is committed, and gives nothing that it has not checked. Who
-asks checks again: checksums, offsets, and the epoch that wrote them. Batches lie alike on all members, unless the
-cleaner has been at work on one of them: so what has another size is not the same. A member of an earlier version
+Every replica serves them, leader or follower, as far as they are committed, and checks each batch before. The replica
+that asks checks again: checksums, offsets, and the epoch that wrote them. Segments are the same bytes on all replicas,
+unless the cleaner has rewritten one of them: so a range of another size is not the same. A node of an earlier version
 answers that it is not ready.
 """
 
@@ -25,14 +25,14 @@ from longhall.log.segment_repair import Stretch, valid_headers
 from longhall.records.batch import BatchHeader
 
 READ: Final = "copies-read"
-TELL: Final = "copies-damaged"
+REPORT: Final = "copies-damaged"
 PIECE_BYTES: Final = 4 * 1024 * 1024
 ANSWER_S: Final = 5.0
-READS_MAX: Final = 4  # Answered at the same time.
+READS_MAX: Final = 4  # Served at the same time.
 
 
-class BatchesWanted(msgspec.Struct, kw_only=True):
-    """The batches of a partition from one offset up to another; of what is read at once, the bytes from `skip` on."""
+class BatchesRequest(msgspec.Struct, kw_only=True):
+    """A request for the batches of a partition from one offset up to another; the reply begins at the byte `skip`."""
 
     partition: int
     first: int
@@ -41,31 +41,31 @@ class BatchesWanted(msgspec.Struct, kw_only=True):
 
 
 class DamageReport(msgspec.Struct, kw_only=True):
-    """Whoever copied this partition found it damaged at this offset."""
+    """A replica that copied this partition found it damaged at this offset."""
 
     partition: int
     offset: int
 
 
-class BatchesGiven(msgspec.Struct, kw_only=True):
-    """Whole batches from the first that was asked for on, `size` bytes in all, of which this is a piece."""
+class BatchesReply(msgspec.Struct, kw_only=True):
+    """A piece of the batches that were requested, which have `size` bytes in all."""
 
     size: int
     data: bytes
 
 
 class BatchState(enum.Enum):
-    """What came of asking a member, or all of them."""
+    """The outcome of a request for batches to one replica, or to all."""
 
     WHOLE = "whole"
-    DAMAGED = "damaged"  # It does not have it whole either.
-    OTHERWISE = "otherwise"  # It has these offsets in other bytes.
-    UNKNOWN = "unknown"  # Nobody can tell.
+    DAMAGED = "damaged"  # It is damaged there too.
+    OTHERWISE = "otherwise"  # These offsets have other bytes there.
+    UNKNOWN = "unknown"  # A replica did not answer.
 
 
 @final
 class RepairSource:
-    """The side that gives."""
+    """Serves the batches of one replica to the others."""
 
     def __init__(self, hall: Hall, peers: Peers) -> None:
         self._hall = hall
@@ -73,14 +73,14 @@ class RepairSource:
         peers.serve(READ, self._read, Audience.MEMBERS)
 
     async def _read(self, node: int, body: bytes) -> bytes:
-        asked = decode(body, BatchesWanted)
+        asked = decode(body, BatchesRequest)
         if not 0 <= asked.first < asked.behind or asked.skip < 0:
-            raise LonghallError(Code.INVALID_REQUEST, f"there is nothing from {asked.first} to {asked.behind}")
+            raise LonghallError(Code.INVALID_REQUEST, f"there are no offsets from {asked.first} to {asked.behind}")
         partition = self._hall.partitions.get(asked.partition)
         if partition is None or partition.high_watermark < asked.behind:
             raise LonghallError(Code.NOT_READY, f"partition {asked.partition} does not go as far here")
         if self._reading >= READS_MAX:
-            raise LonghallError(Code.OVERLOADED, "too many ask for the same")
+            raise LonghallError(Code.OVERLOADED, "too many repairs read from this node; try again")
         self._reading += 1
         try:
             data = await read_batches(self._hall, partition, asked.first, asked.behind)
@@ -90,7 +90,7 @@ class RepairSource:
             raise LonghallError(
                 Code.INVALID_REQUEST, f"{len(data)} bytes were found, and those from {asked.skip} asked for"
             )
-        return msgspec.msgpack.encode(BatchesGiven(size=len(data), data=data[asked.skip : asked.skip + PIECE_BYTES]))
+        return msgspec.msgpack.encode(BatchesReply(size=len(data), data=data[asked.skip : asked.skip + PIECE_BYTES]))
 
 
 async def read_batches(hall: Hall, partition: Partition, first: int, behind: int) -> bytes:
@@ -108,7 +108,7 @@ async def read_batches(hall: Hall, partition: Partition, first: int, behind: int
 async def gather(
     peers: Peers, nodes: list[int], partition: int, stretch: Stretch, epochs: Epochs
 ) -> tuple[BatchState, bytes]:
-    """What belongs into a damaged stretch, from whichever members have it, batch by batch if need be."""
+    """The batches that belong into a damaged stretch, from any replicas that have them, batch by batch if need be."""
     parts: list[bytes] = []
     size = 0
     at = stretch.first
@@ -125,7 +125,7 @@ async def gather(
 async def _from_any(
     peers: Peers, nodes: list[int], partition: int, first: int, stretch: Stretch, epochs: Epochs
 ) -> tuple[BatchState, bytes, int]:
-    """Batches from `first` on, and the offset behind them; or what is known when all have been asked."""
+    """Batches from `first` on, and the offset behind them; or the outcome when every node was asked."""
     found = BatchState.DAMAGED
     otherwise = False
     for node in nodes:
@@ -147,8 +147,8 @@ async def _from_any(
 
 
 def are_of(headers: list[BatchHeader], epochs: Epochs) -> bool:
-    """Whether these batches were written under the epochs that wrote there: no checksum covers that, and one of another
-    history may be as long.
+    """True if these batches have the epochs of this log at their offsets. No checksum covers the epoch, and a batch of
+    another history may have the same size.
     """
     return all(epochs.epoch_at(one.base_offset) in (one.leader_epoch, -1) for one in headers)
 
@@ -156,21 +156,21 @@ def are_of(headers: list[BatchHeader], epochs: Epochs) -> bool:
 async def _one_read(peers: Peers, node: int, partition: int, first: int, stretch: Stretch) -> bytes:
     data = b""
     while True:
-        asked = BatchesWanted(partition=partition, first=first, behind=stretch.behind, skip=len(data))
+        asked = BatchesRequest(partition=partition, first=first, behind=stretch.behind, skip=len(data))
         body = await peers.request(node, READ, msgspec.msgpack.encode(asked), ANSWER_S)
-        given = decode(body, BatchesGiven)
+        given = decode(body, BatchesReply)
         data += given.data
         if len(data) >= given.size or not given.data:
             return data
         if len(data) > stretch.size_bytes:
-            return b""  # Whatever it is, there is no room for it.
+            return b""  # It does not fit into the stretch.
 
 
-async def tell(peers: Peers, node: int, partition: int, offset: int) -> None:
-    """Let a member know that it has damage here; whether it hears it or not."""
+async def report_damage(peers: Peers, node: int, partition: int, offset: int) -> None:
+    """Tell a replica that it has damage here. A report that is lost is not repeated."""
     try:
         await peers.request(
-            node, TELL, msgspec.msgpack.encode(DamageReport(partition=partition, offset=offset)), ANSWER_S
+            node, REPORT, msgspec.msgpack.encode(DamageReport(partition=partition, offset=offset)), ANSWER_S
         )
     except (OSError, TimeoutError, LonghallError):
-        pass  # It finds out when somebody reads there.
+        pass  # The replica finds the damage with the next read there.

@@ -1,8 +1,8 @@
-"""The leader's notes of who keeps the log, in the log itself.
+"""Replica notes: the leader notes the replicas of the group in the log itself.
 
-A node may become in sync only when a note that names it is committed: by then everybody who is in sync has the note on
-its disk. So whoever was in sync at any time knows of everybody who may have led after it, and a coordinator that lost
-its data can be rebuilt from the logs (`record_proof`).
+A node may become in sync only when a note that names it is committed: by then every replica in sync has the note on its
+disk. So a replica that was in sync at any time knows every node that may have led after it, and the record of a
+coordinator that lost its data can be rebuilt from the logs (`record_proof`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from longhall.shards.shard import SHARD
 
 @final
 class ReplicaNotes:
-    """One leader's notes in one epoch."""
+    """The notes of one leader in one epoch."""
 
     def __init__(self, hall: Hall, replica: Replica, leading: CommitTracker) -> None:
         self._hall = hall
@@ -37,7 +37,7 @@ class ReplicaNotes:
         if self._hall.feature_level < REPLICAS_LEVEL or replicas is None or replicas == self._written:
             return
         self._written = self._replica.replicas = replicas
-        self._leading.noted = frozenset()  # Until the last note is committed nobody else becomes in sync.
+        self._leading.noted = frozenset()  # Until the last note is committed no further node becomes in sync.
         self._hall.append_event(self._hall.shards[CATALOGUE_SHARD], SHARD, ReplicasNoted(replicas=sorted(replicas)))
         self._index = self._replica.index
 

@@ -1,4 +1,4 @@
-"""The report that a running member gives of its copy."""
+"""The report that a running replica gives of its copy of the log."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from longhall.cluster.replication.group_replica import GroupReplica, Role
 from longhall.names import CATALOGUE_SHARD
 
 
-def report_of(member: GroupReplica, known: CopyReport) -> CopyReport:
-    """`known` with what the member has. A follower counts as such only while it agrees with its leader."""
-    replica, leading = member.replica, member.leading
+def report_of(group_replica: GroupReplica, known: CopyReport) -> CopyReport:
+    """`known`, completed from the replica. A follower counts as one only while its log agrees with its leader's."""
+    replica, leading = group_replica.replica, group_replica.leading
     role = NOTHING
-    if member.role_of(CATALOGUE_SHARD) is Role.LEADER:
+    if group_replica.role_of(CATALOGUE_SHARD) is Role.LEADER:
         role = LEADER
-    elif member.is_following:
+    elif group_replica.is_following:
         role = FOLLOWER
     return msgspec.structs.replace(
         known,
         role=role,
         intact=replica.index > 0,
         epoch=replica.epoch,
-        epoch_known=max(member.epoch, replica.epoch),
+        epoch_known=max(group_replica.epoch, replica.epoch),
         index=replica.index,
         committed=replica.committed,
         epochs=replica.epochs.snapshot(),

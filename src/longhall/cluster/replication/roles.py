@@ -1,4 +1,4 @@
-"""What a member of a cluster is told and tells: roles, records, options and how it stands."""
+"""The roles, records, options and status of a replica: the types that it shares with the other rooms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Role(enum.Enum):
-    """What a member may be: see `member`."""
+    """The role of a replica: see `group_replica`."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -17,49 +17,49 @@ class Role(enum.Enum):
 
 
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the coordinator has on record of the in-sync set; every change has a higher version."""
+    """The in-sync set as the coordinator has recorded it; every change has a higher version."""
 
     version: int
     in_sync: frozenset[int]
-    replicas: frozenset[int] | None = None  # Who keeps the hall, and no others; None if anybody may.
+    replicas: frozenset[int] | None = None  # The nodes that may follow; None if every node may.
     unclean_epoch: int = 0  # As `ShardState.unclean_epoch`.
 
 
 class Registrar(Protocol):
-    """Where the in-sync set is written down for everybody: the coordinator, by compare-and-set."""
+    """Records the in-sync set with the coordinator, by compare-and-set."""
 
     async def record_in_sync(self, epoch: int, version: int, in_sync: frozenset[int]) -> GroupRecord | None:
         """Make this the in-sync set of the epoch, on condition that the record still has this version. Returns the
-        record as it is then: the new one, or, where somebody else was first, theirs. None when another epoch or leader
-        is recorded: the caller must step down. OSError when nobody knows: the member reckons with both sets and asks
-        again.
+        record after that: the new one, or the one that another node wrote first. None if another epoch or leader is
+        recorded: the caller must step down. OSError if the outcome is unknown: the leader reckons with both sets and
+        tries again.
         """
 
     def epoch_claimed(self, epoch: int) -> None:
         """Another node claims a later epoch than this one leads under. Only the coordinator knows: read the record."""
 
     async def renounce(self, epoch: int) -> None:
-        """This node leads the epoch and lacks committed entries: have it on record as neither leader nor in sync, if
-        others are.
+        """This node leads the epoch and lacks committed entries: record that it neither leads nor is in sync, if other
+        replicas are in sync.
         """
 
 
 class ReplicaOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the settings say about replication."""
+    """The settings of replication."""
 
     in_sync_min: int = 2  # Messages are refused while fewer, the leader counted, are in sync.
     lag_ms_max: int = 3_000  # A follower that lags longer leaves the in-sync set.
     heartbeat_ms: int = 200
-    credit_bytes: int = 16 * 1024 * 1024  # Pushed to a follower and not answered yet.
+    credit_bytes: int = 16 * 1024 * 1024  # Pushed to a follower and not reported as synced yet.
     recent_bytes: int = 64 * 1024 * 1024  # Of the log in memory, for followers that are a little behind.
-    mark_ms: int = 1_000  # How often the commit position is noted in the log, if it moved,
-    mark_bytes: int = 4 * 1024 * 1024  # or after so much of it.
+    mark_ms: int = 1_000  # How often the commit position is marked in the log, if it has moved,
+    mark_bytes: int = 4 * 1024 * 1024  # or after this many bytes of it.
     digest_ms: int = 60_000  # How often replicas compare their state, if the log has moved.
-    wal_kept_bytes: int = 256 * 1024 * 1024  # Behind a checkpoint, for followers that come back.
+    wal_kept_bytes: int = 256 * 1024 * 1024  # Retained behind a checkpoint, for followers that come back.
 
 
 class FollowerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a follower does, as its leader sees it."""
+    """A follower as its leader sees it."""
 
     node: int
     connected: bool
@@ -70,7 +70,7 @@ class FollowerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FullSyncProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """A member that fetches everything from this one, and how far it is."""
+    """A replica that does a full sync from this one, and how far it is."""
 
     node: int
     bytes_done: int
@@ -78,7 +78,7 @@ class FullSyncProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """For `cluster status`."""
+    """A replica, for `cluster status`."""
 
     node: int
     role: Role
@@ -88,7 +88,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     committed: int
     applied: int
     in_sync: list[int]
-    followers: list[FollowerStatus]  # Known to the leader alone.
-    fetching: FullSyncProgress | None = None  # Likewise.
-    divergent: list[int] = []  # Likewise: nodes whose state is not the majority's, or differs without a majority.
-    compared: int = 0  # Likewise: marks at which the replicas compared their state.
+    followers: list[FollowerStatus]  # Only at the leader.
+    fetching: FullSyncProgress | None = None  # Only at the leader.
+    divergent: list[int] = []  # Only at the leader: nodes whose state differs, with a majority against them or not.
+    compared: int = 0  # Only at the leader: marks at which the replicas compared their state.

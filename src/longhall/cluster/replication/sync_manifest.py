@@ -1,4 +1,4 @@
-"""What a full sync may write: the names and sizes in a leader's manifest, checked before anything is touched. Pure.
+"""The manifest of a full sync: the names and sizes of its files, checked before anything is written. Pure.
 
 A manifest lists one snapshot of the catalogue's shard and then segments, under the names of `log.layout` and no others.
 A name that leaves the directory, repeats, or is of any other form refuses the whole manifest.
@@ -23,14 +23,14 @@ _SHOWN_CHARACTERS: Final = 80
 
 
 class SyncManifest(msgspec.Struct, kw_only=True):
-    """The files of a checkpoint, by the names they get, and their sizes."""
+    """The files of a checkpoint: names and sizes."""
 
     token: int
     files: list[tuple[str, int]]
 
 
 def read_sync_manifest(data: bytes) -> SyncManifest:
-    """The manifest, if it may be believed. LonghallError(STORAGE_DAMAGED) if not."""
+    """The manifest, if it is valid. LonghallError(STORAGE_DAMAGED) if not."""
     try:
         manifest = msgspec.msgpack.decode(data, type=SyncManifest)
     except msgspec.DecodeError as error:

@@ -1,11 +1,11 @@
-"""Checking what was fetched from the leader, before it takes the place of what is here.
+"""Verification of a full sync: every fetched batch is checked before the new copy replaces the old one.
 
-A leader gives its files as they are, and what nobody has read for a while may be damaged without anybody knowing.
-Copied as it is, the damage would spread, and in the end replace the last good copy. So every batch is checked, beside
-the loop, and what is damaged is put right: with what this node had before, or with what another member has. What nobody
-has is kept as it is: it is refused to readers, here as at the leader, until somebody comes back who has it.
+A leader sends its files as they are, and segments that were not read for a while may have unknown damage. A plain copy
+would spread the damage, and in the end replace the last good copy. So every batch is checked beside the loop, and a
+damaged one is repaired from the old copy of this node or from another replica. A batch that is damaged everywhere stays
+as it is: it is refused to readers, here as at the leader, until a replica comes back that has it.
 
-The index of each segment is made on the way, since all of it is read.
+The index of each segment is built on the way, because the whole segment is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, final
 
 import msgspec
 
-from longhall.cluster.replication.repair_source import BatchState, are_of, gather, tell
+from longhall.cluster.replication.repair_source import BatchState, are_of, gather, report_damage
 from longhall.cluster.replication.replica_repair import Patches
 from longhall.cluster.rpc.peers import Peers
 from longhall.errors import Code, LonghallError
@@ -25,16 +25,16 @@ from longhall.log.segment_repair import STRETCH_BYTES_MAX, Stretch, valid_header
 from longhall.log.snapshots import open_snapshot
 from longhall.world.ports import World
 
-FILES_MAX: Final = 64  # Checked together,
-BYTES_MAX: Final = 64 * 1024 * 1024  # or when there is so much of them.
+FILES_MAX: Final = 64  # Checked in one job,
+BYTES_MAX: Final = 64 * 1024 * 1024  # or when they have this many bytes.
 
-_log = logging.getLogger("longhall.refetch")
+_log = logging.getLogger("longhall.full_sync")
 _decoder = msgspec.msgpack.Decoder()
 
 
 @final
 class _Expected:
-    """A segment, as the snapshot has it."""
+    """A segment as the snapshot describes it."""
 
     def __init__(self, path: str, partition: int, size_bytes: int, next_offset: int, epochs: Epochs) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class _Expected:
 
 @final
 class SyncVerification:
-    """See the module. Made when the snapshot is there, at `snapshot` in the directory `incoming`."""
+    """The verification of one full sync. The snapshot has been fetched, to `snapshot` in the directory `incoming`."""
 
     def __init__(self, world: World, peers: Peers, leader: int, incoming: str, snapshot: str) -> None:
         self._world = world
@@ -58,7 +58,7 @@ class SyncVerification:
         self._waiting: list[_Expected] = []
 
     async def fetched(self, path: str) -> None:
-        """This segment is there."""
+        """This segment has been fetched."""
         segment = self._segments.pop(path, None)
         if segment is None:
             raise LonghallError(Code.STORAGE_DAMAGED, f"the leader gave {path}, which its snapshot does not know")
@@ -67,7 +67,7 @@ class SyncVerification:
             await self.finish()
 
     async def finish(self) -> None:
-        """Check what is there and was not checked yet."""
+        """Check the segments that were fetched and not checked yet."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
@@ -76,10 +76,10 @@ class SyncVerification:
         )
         for segment, damaged in zip(waiting, found["damaged"], strict=True):
             if damaged:
-                await self._mend(segment, damaged)
+                await self._repair(segment, damaged)
 
     def _written(self, segment: _Expected) -> dict[str, object]:
-        """The cleaner of the leader may have made it smaller since the snapshot, and whole at that."""
+        """The arguments of the check. The leader's cleaner may have made the segment smaller since the snapshot."""
         path = f"{self._incoming}/{segment.path}"
         file = self._world.disk.open(path)
         try:
@@ -89,31 +89,32 @@ class SyncVerification:
         segment.size_bytes = size
         return {"path": path, "size_bytes": size, "next_offset": segment.next_offset}
 
-    async def _mend(self, segment: _Expected, damaged: list[list[int]]) -> None:
+    async def _repair(self, segment: _Expected, damaged: list[list[int]]) -> None:
         patches = Patches(self._world, self._written(segment))
         for numbers in damaged:
             data = await self._find(segment, Stretch(*numbers))
             if data:
                 await patches.add(numbers, data)
         await patches.finish()
-        told = {"partition": segment.partition, "segment": segment.path, "damaged": len(damaged)}
-        _log.warning("a segment is damaged at the leader", extra={**told, "put_right": len(patches.mended)})
+        details = {"partition": segment.partition, "segment": segment.path, "damaged": len(damaged)}
+        _log.warning("a segment is damaged at the leader", extra={**details, "repaired": len(patches.mended)})
         await self._world.janitor.run("rebuild_index", {"path": f"{self._incoming}/{segment.path}"})
-        await tell(self._peers, self._leader, segment.partition, damaged[0][2])
+        await report_damage(self._peers, self._leader, segment.partition, damaged[0][2])
 
     async def _find(self, segment: _Expected, stretch: Stretch) -> bytes:
-        """What belongs into this stretch, if anybody has it."""
+        """The batches that belong into this stretch; empty if no replica has them."""
         data = await self._own(segment, stretch)
         if data or stretch.size_bytes > STRETCH_BYTES_MAX:
             return data
         found, data = await gather(self._peers, self._others, segment.partition, stretch, segment.epochs)
-        if found is BatchState.OTHERWISE:  # The cleaner was there. Whoever has it should lead, and then it is fetched.
-            await tell(self._peers, self._leader, segment.partition, stretch.first)
+        if found is BatchState.OTHERWISE:
+            # A cleaner has rewritten the segment. The replica that has the batches should lead, and is then the source.
+            await report_damage(self._peers, self._leader, segment.partition, stretch.first)
             raise LonghallError(Code.STORAGE_DAMAGED, f"{segment.path} is damaged at the leader, and not elsewhere")
         return data
 
     async def _own(self, segment: _Expected, stretch: Stretch) -> bytes:
-        """What was here before: the same, if it was written under the same epoch."""
+        """The batches of the old copy of this node, if they were written under the same epoch."""
         arguments: dict[str, object] = {
             "path": segment.path,
             "first": stretch.first,
@@ -126,7 +127,7 @@ class SyncVerification:
 
 
 def _segments(world: World, path: str) -> dict[str, _Expected]:
-    """The segments that a snapshot refers to, by their paths. A snapshot that is damaged is refused."""
+    """The segments of a snapshot, by their paths. A damaged snapshot is refused."""
     file = world.disk.open(path)
     try:
         body = open_snapshot(file.read_at(0, file.size()), path)

@@ -1,12 +1,12 @@
-"""Joining: what a node finds out and settles with the coordinator before it recovers its hall.
+"""The join of a node: what it agrees on with the coordinator before it recovers its hall.
 
-number      given by the settings, kept in the directory, or taken from the coordinator, once; whoever had it before on
-            another directory must be gone, which a killed one is when its session has ended
-hall        the id and the number of shards, which whoever came first has brought; see `receipt_secret` for its secret
-level       the feature level of the cluster, which a node must know; the first one brings its own
-life        the coordinator remembers the last start of each node: a directory that is behind it is an older copy
-confession  a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless nobody
-            else answers who is: then its log, which was synced before each acknowledgement, is the best there is
+number      given by the settings, found in the directory, or taken from the coordinator, once; a process that had it
+            before on another directory must be gone, which a killed one is when its session has ended
+hall        the id and the number of shards, which the first node has brought; see `receipt_secret` for its secret
+level       the feature level of the cluster, which a node must know; the first node brings its own
+life        the coordinator has the count of starts of each node: a directory with a lower one is an older copy
+rejoin      a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless no other
+            replica in sync answers: then its log, which was synced before each acknowledgement, is the best there is
 """
 
 from __future__ import annotations
@@ -40,32 +40,34 @@ from longhall.names import CATALOGUE_SHARD
 
 SHARDS = "shards"
 TRIES_MAX = 32
-LOOK_S: Final = 0.1  # How often a node looks whether the one before it is gone.
+LOOK_S: Final = 0.1  # How often a node checks whether the process before it is gone.
 
-_log = logging.getLogger("longhall.joining")
+_log = logging.getLogger("longhall.join")
 
 
-async def number_of(coordinator: Coordinator, member_file: MemberFile, wished: int) -> int:
-    """The number of the node, for all time."""
-    if member_file.node and wished and member_file.node != wished:
+async def number_of(coordinator: Coordinator, member_file: MemberFile, requested: int) -> int:
+    """The permanent number of the node."""
+    if member_file.node and requested and member_file.node != requested:
         raise LonghallError(
             Code.INVALID_CONFIGURATION,
-            f"the data directory belongs to node {member_file.node}, not to node {wished}: choose another with --data",
+            f"the data directory belongs to node {member_file.node}, not to node {requested}: choose another with "
+            "--data",
         )
-    if member_file.node or wished:
-        return member_file.node or wished
+    if member_file.node or requested:
+        return member_file.node or requested
     return (await coordinator.take_ids(Ids.NODES, 1, first_min=1)).start
 
 
-async def outlive(coordinator: Coordinator, node: int, directory: str, patience_ms: int, ask: Ask) -> None:
-    """Wait until nobody lives under this number on another directory; one that was killed does until its session ends.
+async def wait_for_number(coordinator: Coordinator, node: int, directory: str, patience_ms: int, ask: Ask) -> None:
+    """Wait until no process with this number is registered on another directory. A killed one stays registered until
+    its session ends.
 
-    Before anything is taken back in its name, since a live one is not to be deposed by a stranger. LonghallError after
-    `patience_ms`: then it lives.
+    This comes before any change of the record in the name of the node, so that a live one is not deposed by another
+    process. LonghallError if it is still there after `patience_ms`.
     """
     loop = asyncio.get_running_loop()
     until_s = loop.time() + patience_ms / 1000
-    waits = False
+    is_waiting = False
     while (other := (await coordinator.members()).get(node)) is not None:
         if other.directory == directory:
             await _refuse_copy(node, other.addresses.get("peer", ""), ask)
@@ -76,15 +78,15 @@ async def outlive(coordinator: Coordinator, node: int, directory: str, patience_
                 f"node {node} lives, on another data directory ({other.directory}): stop it, or choose another number "
                 "with --node-id",
             )
-        if not waits:
-            told = {"node": node, "at_most_ms": patience_ms}
-            _log.info("waiting for the session of the node that had this number to end", extra=told)
-            waits = True
+        if not is_waiting:
+            details = {"node": node, "at_most_ms": patience_ms}
+            _log.info("waiting for the session of the node that had this number to end", extra=details)
+            is_waiting = True
         await asyncio.sleep(LOOK_S)
 
 
 async def _refuse_copy(node: int, address: str, ask: Ask) -> None:
-    """Who answers under this number and on this directory id runs on the original: this is a copy of it."""
+    """A process that answers under this number and directory id runs on the original: this directory is a copy."""
     if await ask(node) is not None:
         raise LonghallError(
             Code.INVALID_CONFIGURATION,
@@ -94,7 +96,7 @@ async def _refuse_copy(node: int, address: str, ask: Ask) -> None:
 
 
 async def is_older_copy(coordinator: Coordinator, member_file: MemberFile) -> bool:
-    """Note this start of the node; True if a later one of the same directory is known: it was rolled back or copied."""
+    """Record this start of the node. True if a later one of the directory is known: it was rolled back or copied."""
     known = await coordinator.note_life(
         member_file.node, NodeLife(directory=member_file.directory, life=member_file.life)
     )
@@ -102,7 +104,7 @@ async def is_older_copy(coordinator: Coordinator, member_file: MemberFile) -> bo
 
 
 async def check_level(coordinator: Coordinator, level_max: int) -> int:
-    """The feature level of the cluster; OLDEST while there is none. Whoever does not know it cannot belong to it."""
+    """The feature level of the cluster; OLDEST while there is none. LonghallError if this version does not know it."""
     level = level_of((await coordinator.feature_level()).level)
     if level > level_max:
         raise LonghallError(
@@ -113,8 +115,8 @@ async def check_level(coordinator: Coordinator, level_max: int) -> int:
     return level
 
 
-def _kept(identity: Identity) -> None:
-    """For those whose directory has an identity already."""
+def _is_saved(identity: Identity) -> None:
+    """The directory has an identity already."""
 
 
 async def share_identity(
@@ -122,12 +124,12 @@ async def share_identity(
     node: int,
     own: Identity,
     level: int = OLDEST,
-    keep: Callable[[Identity], None] = _kept,
+    save: Callable[[Identity], None] = _is_saved,
 ) -> Identity:
-    """The identity of the hall that the cluster keeps: `own`, if there is none yet, and then at this level.
+    """The identity of the cluster's hall: `own`, if there is none yet, and then at this level.
 
-    `keep` writes `own` into the directory before anybody hears of it. The secret is empty where the record has only its
-    digest and `own` is another one.
+    `save` writes `own` to the directory before the record has it. The secret is empty if the record has only its digest
+    and `own` has another one.
     """
     hall_id = await coordinator.cluster_id(own.hall_id)
     for _ in range(TRIES_MAX):
@@ -138,7 +140,7 @@ async def share_identity(
                 raise LonghallError(Code.UNSUPPORTED_VERSION, "the coordinator keeps something else under this path")
             return Identity(hall_id=hall_id, shards=shards, secret=secret, member=True)
         if hall_id != own.hall_id:
-            # Somebody proposed first and has not gone on: its secret is lost with it, ours is as good.
+            # Another node proposed first and did not go on: its secret is lost with it, and this one serves as well.
             own = msgspec.structs.replace(own, hall_id=hall_id)
         try:
             record = await coordinator.feature_level()
@@ -146,27 +148,28 @@ async def share_identity(
                 record = await coordinator.change_feature_level(record, level)
             more = {SHARDS: own.shards, **on_record(own.secret, level_of(record.level))}
             first = ShardState(shard=CATALOGUE_SHARD, replicas=(node,), in_sync=(node,), more=more)
-            keep(own)
+            save(own)
             await coordinator.change_shard(None, first)
         except (Conflict, OutcomeUnknown):
             continue
-    raise LonghallError(Code.NOT_READY, "the coordinator does not settle; try again")
+    raise LonghallError(Code.NOT_READY, "other nodes keep changing the record; try again")
 
 
-Ask = Callable[[int], Awaitable[CopyReport | None]]  # What a node says of its copy; None if it does not answer.
+Ask = Callable[[int], Awaitable[CopyReport | None]]  # The report of a node; None if it does not answer.
 
 
-async def confess(coordinator: Coordinator, node: int, *, clean: bool, lost: str, ask: Ask) -> ShardState:
-    """Take back what the last life of this node had on record; returns what is on record then.
+async def retract_roles(coordinator: Coordinator, node: int, *, clean: bool, lost: str, ask: Ask) -> ShardState:
+    """Remove this node from the record as leader and, after an unclean stop, from the in-sync set, as its last run left
+    it; returns the record after that.
 
-    `lost` says why the directory does not have what the node had, if it has not: it is empty, or an older copy. Whether
-    others live is found out by asking them, since sessions outlive their nodes.
+    `lost` says why the directory lacks entries that the node had: it is empty, or an older copy. Other nodes are asked
+    whether they are alive, because sessions outlive their nodes.
     """
     state = await _record(coordinator)
     others = [one for one in state.in_sync if one != node]
     leaves = bool(lost) and state.epoch > 0
     if node in state.in_sync and not clean and not lost:
-        leaves = await _is_anybody_well(others, ask)
+        leaves = await _is_another_in_service(others, ask)
     for _ in range(TRIES_MAX):
         in_sync = tuple(one for one in state.in_sync if one != node) if leaves else state.in_sync
         if not in_sync:
@@ -182,7 +185,7 @@ async def confess(coordinator: Coordinator, node: int, *, clean: bool, lost: str
             return await coordinator.change_shard(state, msgspec.structs.replace(state, leader=leader, in_sync=in_sync))
         except (Conflict, OutcomeUnknown):
             state = await _record(coordinator)
-    raise CoordinationError("others change the record, again and again")
+    raise CoordinationError("other nodes keep changing the record")
 
 
 async def _record(coordinator: Coordinator) -> ShardState:
@@ -192,16 +195,16 @@ async def _record(coordinator: Coordinator) -> ShardState:
     return state
 
 
-async def _is_anybody_well(others: list[int], ask: Ask) -> bool:
-    """True if another node in sync answers that it leads or follows: it has everything, so this one may catch up with
-    it. If all of them went down together, nobody is better than this one, and it stays.
+async def _is_another_in_service(others: list[int], ask: Ask) -> bool:
+    """True if another node in sync answers that it leads or follows: it has everything, so this one may leave the set
+    and catch up. If all of them went down together, no copy is better than this one, and it stays.
     """
     reports = await asyncio.gather(*(ask(other) for other in others))
     return any(one is not None and one.role in (LEADER, FOLLOWER) for one in reports)
 
 
 async def adopt_epoch(coordinator: Coordinator, node: int, epoch: int) -> ShardState:
-    """The directory of a lone node becomes the first copy of a cluster: its epochs go on from those of the node."""
+    """The directory of a single node becomes the first replica of a cluster, whose epochs go on from the node's."""
     while (state := await _record(coordinator)).epoch < epoch:
         if (state.leader, state.in_sync) != (NOBODY, (node,)):
             raise LonghallError(Code.INVALID_CONFIGURATION, "the cluster has a log already: choose another directory")

@@ -10,14 +10,14 @@ import pytest
 
 from longhall.broker.recovery import Identity
 from longhall.cluster.membership.copy_report import FOLLOWER, HALTED, LEADER, NOTHING, CopyReport
-from longhall.cluster.membership.joining import (
+from longhall.cluster.membership.join import (
     Ask,
     adopt_epoch,
-    confess,
     is_older_copy,
     number_of,
-    outlive,
+    retract_roles,
     share_identity,
+    wait_for_number,
 )
 from longhall.cluster.membership.member_file import MemberFile, read_member_file, write_member_file
 from longhall.coordination.coordinator import TreeCoordinator
@@ -68,13 +68,13 @@ async def test_numbers_are_given_once_and_kept(tmp_path: Path) -> None:
 async def test_a_number_is_taken_over_when_the_session_of_its_owner_ends(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="longhall.joining")
+    caplog.set_level(logging.INFO, logger="longhall.join")
     killed, new = await coordinators(tmp_path / "tree", 2)
     await killed.register(MemberDescription(node_id=1, directory="lost"))
-    await outlive(new, 1, "lost", 0, silence)  # The same directory is the same node: nobody to wait for.
-    await outlive(new, 2, "new", 0, silence)
+    await wait_for_number(new, 1, "lost", 0, silence)  # The same directory is the same node: nobody to wait for.
+    await wait_for_number(new, 2, "new", 0, silence)
     assert caplog.messages == []
-    starts = asyncio.ensure_future(outlive(new, 1, "new", 600_000, silence))
+    starts = asyncio.ensure_future(wait_for_number(new, 1, "new", 600_000, silence))
     for _ in range(1000):
         await asyncio.sleep(0 if caplog.messages else 0.01)
     assert not starts.done()
@@ -87,7 +87,7 @@ async def test_a_number_whose_owner_lives_is_not_taken_over(tmp_path: Path) -> N
     alive, new = await coordinators(tmp_path / "tree", 2)
     await alive.register(MemberDescription(node_id=1, directory="kept"))
     with pytest.raises(LonghallError) as refused:
-        await outlive(new, 1, "new", 1, silence)
+        await wait_for_number(new, 1, "new", 1, silence)
     assert "--node-id" in str(refused.value)
     assert 1 in await new.members()
 
@@ -124,17 +124,17 @@ async def test_a_node_that_was_killed_is_not_in_sync_while_others_are(tmp_path: 
     one, two = await coordinators(tmp_path / "tree", 2)
     await _recorded(one, 1, (1, 2))
     await two.register(MemberDescription(node_id=2, directory="two"))
-    state = await confess(one, 1, clean=False, lost="", ask=saying(LEADER))
+    state = await retract_roles(one, 1, clean=False, lost="", ask=saying(LEADER))
     assert (state.leader, state.in_sync, state.epoch) == (NOBODY, (2,), 4)
 
 
 @pytest.mark.parametrize("role", [None, HALTED, NOTHING])
 async def test_nodes_that_went_down_together_stay_in_sync(tmp_path: Path, role: str | None) -> None:
-    """Sessions outlive their nodes: the other one is registered, and does not say that it leads or follows."""
+    """Sessions wait_for_number their nodes: the other one is registered, and does not say that it leads or follows."""
     one, two = await coordinators(tmp_path / "tree", 2)
     await _recorded(one, 1, (1, 2))
     await two.register(MemberDescription(node_id=2, directory="two"))
-    state = await confess(one, 1, clean=False, lost="", ask=saying(role))
+    state = await retract_roles(one, 1, clean=False, lost="", ask=saying(role))
     assert (state.leader, state.in_sync) == (NOBODY, (1, 2))
 
 
@@ -153,7 +153,7 @@ async def test_a_copy_of_a_directory_whose_node_lives_is_refused(tmp_path: Path)
     alive, copy = await coordinators(tmp_path / "tree", 2)
     await alive.register(MemberDescription(node_id=1, directory="same", addresses={"peer": "127.0.0.1:7092"}))
     with pytest.raises(LonghallError) as refused:
-        await outlive(copy, 1, "same", 0, saying(FOLLOWER))
+        await wait_for_number(copy, 1, "same", 0, saying(FOLLOWER))
     assert "127.0.0.1:7092" in str(refused.value)
 
 
@@ -170,21 +170,21 @@ async def test_one_that_was_stopped_cleanly_is(tmp_path: Path) -> None:
     one, two = await coordinators(tmp_path / "tree", 2)
     await _recorded(one, 1, (1, 2))
     await two.register(MemberDescription(node_id=2, directory="two"))
-    state = await confess(one, 1, clean=True, lost="", ask=saying(LEADER))
+    state = await retract_roles(one, 1, clean=True, lost="", ask=saying(LEADER))
     assert (state.leader, state.in_sync) == (NOBODY, (1, 2))
-    assert await confess(one, 1, clean=True, lost="", ask=saying(LEADER)) == state  # Nothing is left to say.
+    assert await retract_roles(one, 1, clean=True, lost="", ask=saying(LEADER)) == state  # Nothing is left to say.
 
 
 async def test_the_last_one_standing_keeps_its_place(tmp_path: Path) -> None:
     (one,) = await coordinators(tmp_path / "tree", 1)
     await _recorded(one, 1, (1, 2))
-    assert (await confess(one, 1, clean=False, lost="", ask=silence)).in_sync == (1, 2)
+    assert (await retract_roles(one, 1, clean=False, lost="", ask=silence)).in_sync == (1, 2)
 
 
 async def test_an_empty_directory_has_nothing(tmp_path: Path) -> None:
     (one,) = await coordinators(tmp_path / "tree", 1)
     await _recorded(one, 2, (1, 2))
-    assert (await confess(one, 1, clean=True, lost="is empty", ask=silence)).in_sync == (2,)
+    assert (await retract_roles(one, 1, clean=True, lost="is empty", ask=silence)).in_sync == (2,)
     with pytest.raises(LonghallError) as refused:
-        await confess(one, 2, clean=True, lost="is empty", ask=silence)
+        await retract_roles(one, 2, clean=True, lost="is empty", ask=silence)
     assert refused.value.code is Code.STORAGE_DAMAGED

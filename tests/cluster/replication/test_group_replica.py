@@ -1,4 +1,4 @@
-"""One member without its leader: what it writes, applies, cuts and remembers, driven frame by frame."""
+"""One replica without its leader: what it appends, applies, truncates and recovers, driven frame by frame."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.recovery import Identity, identify
 from longhall.broker.replica_recovery import recover_replica
 from longhall.cluster.replication.group_replica import GroupRecord, GroupReplica, ReplicaOptions, Role
+from longhall.cluster.replication.repair_policy import Failure
 from longhall.cluster.rpc.peers import Peers
 from longhall.cluster.rpc.wire import Agreed, Beat, Push
 from longhall.errors import Code, LonghallError
@@ -28,8 +29,8 @@ OPTIONS = HallOptions(shards=1, wal_file_bytes=16 * 1024 * 1024, disk_reserve_by
 IDENTITY = Identity(hall_id="a" * 32, shards=1, secret="b" * 64, member=True)
 
 
-class Alone:
-    """Nobody to record anything."""
+class NoCoordinator:
+    """A registrar that records everything at once."""
 
     async def record_in_sync(self, epoch: int, version: int, in_sync: frozenset[int]) -> GroupRecord | None:
         return GroupRecord(version=version + 1, in_sync=in_sync)
@@ -38,20 +39,49 @@ class Alone:
         """There is no record to read."""
 
     async def renounce(self, epoch: int) -> None:
-        """There is nobody else to lead."""
+        """There is no other node to lead."""
+
+
+class Owner:
+    """The node of the replica: it notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.restarts: list[str] = []
+        self.refused_leaders: list[int] = []
+
+    def restart(self, reason: str) -> None:
+        self.restarts.append(reason)
+
+    def refetch(self, leader: int, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def refuse_leader(self, leader: int, reason: str) -> None:
+        self.refused_leaders.append(leader)
+
+    def repair(self, leader: int, failure: Failure) -> None:
+        raise failure
+
+    def raise_level(self, level: int) -> None:
+        raise AssertionError(level)
+
+    def check_leadership(self) -> None:
+        """It has no clients."""
 
 
 class Life:
-    """One start of the member."""
+    """One start of the replica."""
 
     def __init__(self, world: SimulatedWorld) -> None:
         identify(world.disk, world.entropy, OPTIONS, IDENTITY)
         self.hall = Hall(world, OPTIONS)
         rejoined = recover_replica(self.hall)
         peers = Peers(world, IDENTITY.hall_id, 1, 1)
-        self.member = GroupReplica(self.hall, rejoined, 1, peers, Alone(), ReplicaOptions(in_sync_min=1))
-        self.replica = self.member.replica
-        self.member.become_follower(max(self.member.epoch, 1), 2)
+        self.owner = Owner()
+        options = ReplicaOptions(in_sync_min=1)
+        self.group_replica = GroupReplica(self.hall, rejoined, 1, peers, NoCoordinator(), self.owner, options)
+        self.follower = self.group_replica.follower
+        self.replica = self.group_replica.replica
+        self.group_replica.become_follower(max(self.group_replica.epoch, 1), 2)
 
     def push(self, epoch: int, names: list[str], committed: int = 0) -> None:
         """As a leader would: each entry makes a topic."""
@@ -59,7 +89,7 @@ class Life:
         entries = [entry_of(self.replica.sequences[0] + 1 + at, epoch, name) for at, name in enumerate(names)]
         blob = b"".join(encode_entry(entry) for entry in entries)
         assert crc32c(blob)
-        self.member.take_push(Push(epoch, first, len(entries), committed, 0, blob))
+        self.follower.take_push(Push(epoch, first, len(entries), committed, 0, blob))
 
     def topics(self) -> list[str]:
         return sorted(self.hall.catalogue.topics)
@@ -102,7 +132,7 @@ def test_what_is_pushed_is_seen_when_it_is_committed() -> None:
         await life.turn()
         assert life.topics() == []
         assert (life.replica.index, life.replica.applied) == (2, 0)
-        synced = life.member.take_beat(Beat(epoch=1, index=2, committed=1, time_ms=0))
+        synced = life.follower.take_beat(Beat(epoch=1, index=2, committed=1, time_ms=0))
         assert synced == 0  # The disk has not answered yet.
         await life.turn()
         assert life.topics() == ["a"]
@@ -110,7 +140,7 @@ def test_what_is_pushed_is_seen_when_it_is_committed() -> None:
         await life.turn()
         assert life.topics() == ["a", "b"]
         await life.hall.commits.durable()
-        assert life.member.take_beat(Beat(epoch=1, index=3, committed=2, time_ms=0)) == 3
+        assert life.follower.take_beat(Beat(epoch=1, index=3, committed=2, time_ms=0)) == 3
 
     lives(play)
 
@@ -125,8 +155,8 @@ def test_after_a_restart_only_what_was_noted_as_committed_is_seen(cut: bool) -> 
     async def second(life: Life) -> None:
         assert life.topics() == ["a", "b"]
         assert (life.replica.index, life.replica.applied, life.replica.committed) == (3, 2, 2)
-        assert life.member.follow().epochs == [(1, 1)]
-        life.member.take_beat(Beat(epoch=1, index=3, committed=3, time_ms=0))
+        assert life.follower.follow().epochs == [(1, 1)]
+        life.follower.take_beat(Beat(epoch=1, index=3, committed=3, time_ms=0))
         await life.turn()
         assert life.topics() == ["a", "b", "c"]
 
@@ -141,16 +171,16 @@ def test_what_was_cut_does_not_come_back(cut: bool, checkpoints: bool) -> None:
         await life.hall.commits.durable()
         if checkpoints:
             await checkpoint(life.hall)
-        life.member.become_follower(2, 3)
-        life.member.agreed(Agreed(epoch=2, index=1, committed=1))
+        life.group_replica.become_follower(2, 3)
+        life.follower.agreed(Agreed(epoch=2, index=1, committed=1))
         life.push(2, ["new"], committed=1)
         await life.hall.commits.durable()
 
     async def second(life: Life) -> None:
         assert life.replica.index == 2
-        assert life.member.follow().epochs == [(1, 1), (2, 2)]
-        life.member.become_follower(2, 3)
-        life.member.take_beat(Beat(epoch=2, index=2, committed=2, time_ms=0))
+        assert life.follower.follow().epochs == [(1, 1), (2, 2)]
+        life.group_replica.become_follower(2, 3)
+        life.follower.take_beat(Beat(epoch=2, index=2, committed=2, time_ms=0))
         await life.turn()
         assert life.topics() == ["a", "new"]
 
@@ -161,17 +191,17 @@ def test_a_sync_that_began_before_a_cut_is_worth_no_more_than_the_cut() -> None:
     async def play(life: Life) -> None:
         life.push(1, ["a", "b", "c", "d"])
         await life.turn()  # The sync of four entries is under way.
-        life.member.become_follower(2, 3)
-        assert life.member.agreed(Agreed(epoch=2, index=1, committed=0)) == 0
+        life.group_replica.become_follower(2, 3)
+        assert life.follower.agreed(Agreed(epoch=2, index=1, committed=0)) == 0
         life.push(2, ["e", "f", "g"])
         reached = []
-        good = life.member.synced
+        good = life.group_replica.synced
 
         def synced(index: int) -> None:
             good(index)
-            reached.append(life.member._synced)
+            reached.append(life.group_replica.log.synced)
 
-        setattr(life.member, "synced", synced)  # noqa: B010
+        setattr(life.group_replica, "synced", synced)  # noqa: B010
         await life.hall.commits.durable()
         assert reached[0] == 1
         assert reached[-1] == 4
@@ -181,17 +211,15 @@ def test_a_sync_that_began_before_a_cut_is_worth_no_more_than_the_cut() -> None:
 
 def test_a_leader_that_lacks_what_is_committed_is_not_followed() -> None:
     async def play(life: Life) -> None:
-        asked: list[int] = []
-        life.member.on_incomplete_leader = lambda leader, reason: asked.append(leader)
         life.push(1, ["a", "b", "c"], committed=3)
         await life.turn()
-        life.member.become_follower(2, 3)
-        life.member.agreed(Agreed(epoch=2, index=2, committed=0))
+        life.group_replica.become_follower(2, 3)
+        life.follower.agreed(Agreed(epoch=2, index=2, committed=0))
         await life.turn()
-        assert asked == [3]
+        assert life.owner.refused_leaders == [3]
         assert life.topics() == ["a", "b", "c"]
         assert life.replica.index == 3
-        assert life.member.role_of(0) is Role.ABSENT
+        assert life.group_replica.role_of(0) is Role.ABSENT
 
     lives(play)
 
@@ -201,9 +229,9 @@ def test_a_push_that_does_not_fit_changes_nothing() -> None:
         life.push(1, ["a"])
         wrong = encode_entry(entry_of(9, 1, "z"))
         with pytest.raises(LonghallError):
-            life.member.take_push(Push(1, 2, 1, 0, 0, wrong))
+            life.follower.take_push(Push(1, 2, 1, 0, 0, wrong))
         with pytest.raises(LonghallError):
-            life.member.take_push(Push(1, 5, 1, 0, 0, encode_entry(entry_of(2, 1, "b"))))
+            life.follower.take_push(Push(1, 5, 1, 0, 0, encode_entry(entry_of(2, 1, "b"))))
         assert life.replica.index == 1
         life.push(1, ["b"])
         assert life.replica.index == 2
@@ -215,14 +243,14 @@ def test_whoever_is_to_lead_applies_all_it_has_and_begins_an_epoch() -> None:
     async def play(life: Life) -> None:
         life.push(1, ["a", "b"], committed=1)
         await life.hall.commits.durable()
-        await life.member.become_leader(5, GroupRecord(version=1, in_sync=frozenset({1})))
+        await life.group_replica.become_leader(5, GroupRecord(version=1, in_sync=frozenset({1})))
         assert life.topics() == ["a", "b"]
-        assert life.member.role_of(0) is Role.LEADER
+        assert life.group_replica.role_of(0) is Role.LEADER
         assert life.hall.refusal is None
         assert (life.replica.epoch, life.replica.index) == (5, 2 + len(life.hall.shards))
         assert [shard.epoch for shard in life.hall.shards] == [5, 5]
         with pytest.raises(LonghallError) as caught:
-            await life.member.become_leader(5, GroupRecord(version=1, in_sync=frozenset({1})))
+            await life.group_replica.become_leader(5, GroupRecord(version=1, in_sync=frozenset({1})))
         assert caught.value.code is Code.NOT_LEADER
 
     lives(play)
@@ -230,15 +258,13 @@ def test_whoever_is_to_lead_applies_all_it_has_and_begins_an_epoch() -> None:
 
 def test_a_leader_that_hears_of_a_newer_epoch_takes_nothing_more() -> None:
     async def play(life: Life) -> None:
-        reasons: list[str] = []
-        life.member.on_step_down = reasons.append
-        await life.member.become_leader(5, GroupRecord(version=1, in_sync=frozenset({1})))
-        life.member.become_follower(4, 2)
+        await life.group_replica.become_leader(5, GroupRecord(version=1, in_sync=frozenset({1})))
+        life.group_replica.become_follower(4, 2)
         await life.turn()
-        assert reasons == []
-        life.member.become_follower(6, 2)
+        assert life.owner.restarts == []
+        life.group_replica.become_follower(6, 2)
         await life.turn()
-        assert len(reasons) == 1
+        assert len(life.owner.restarts) == 1
         assert life.hall.refusal is Code.NOT_LEADER
         shard = life.hall.shards[1]
         before = shard.sequence
