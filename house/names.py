@@ -1,8 +1,8 @@
 """Names, sizes and docstrings of the sources, read from the syntax tree alone.
 
-One rule fails: a public class name that two rooms define needs a row in docs/glossary.md, in the section "Class names with
-several meanings", that names each of the files. Everything else is a list of places to look at, largest or most
-suspicious first, and never fails: a long function may be right, and a word in -ing may be a noun.
+One rule fails: a public class name that two rooms define needs a row in docs/glossary.md, in the section "Class names
+with several meanings", that names each of the files. The other lists show places to look at and never fail: a long
+function may be right, and a word in -ing may be a noun.
 
 A room is a package of src/longhall, or a package inside one: `log`, `doors/kafka`, `pipeline/archive`.
 """
