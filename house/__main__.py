@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from house import names
 from house.environment import (
     COMMAND,
     PYTHON,
@@ -79,6 +80,7 @@ def check(arguments: Sequence[str]) -> int:
         ("lint", lambda: run(tools / "ruff", "check", "--quiet", ".")),
         ("types", lambda: run(tools / "mypy")),
         ("imports", lambda: run(tools / "lint-imports", "--no-logo", PYTHONPATH="src")),
+        ("names", lambda: names.main(ROOT)),
         (
             "fast tests",
             lambda: run(PYTHON, "-m", "pytest", "-q", "-m", FAST, *arguments, LONGHALL_TEST_BUILD=PLAIN_SOURCES),

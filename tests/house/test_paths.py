@@ -74,6 +74,15 @@ def test_words_that_count_as_a_path(text: str, expected: list[str]) -> None:
     assert named_paths(text) == expected
 
 
+def test_every_row_of_the_glossary_says_where() -> None:
+    glossary = ROOT / "docs" / "glossary.md"
+    rows = [line.strip("| ").split(" | ") for line in glossary.read_text().splitlines() if line.startswith("| ")]
+    terms = [row for row in rows if len(row) == 4 and row[0] != "our term"]
+    assert len(terms) > 50
+    nowhere = [row[0] for row in terms if not named_paths(row[3]) and not LINK.search(row[3])]
+    assert nowhere == []
+
+
 def test_the_map_names_every_room() -> None:
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
     rooms = [path.parent.name for path in (ROOT / "src" / "longhall").glob("*/__init__.py")]
