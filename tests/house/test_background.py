@@ -38,7 +38,7 @@ ALLOWED = {
     ("coordination/watches.py", "__init__"): "below the broker; `report_failure` stops the node",
     ("coordination/tree_server.py", "_start"): "answers one request of a worker",
     ("coordination/tree_client.py", "start"): "below the broker; `report_failure` stops the node",
-    ("doors/kafka/handlers/fetch.py", "_sift"): REQUEST,
+    ("doors/kafka/handlers/fetch.py", "_start_filter"): REQUEST,
     ("doors/kafka/server.py", "_serve_message"): REQUEST,
     ("doors/sqs/server.py", "_start"): REQUEST,
     ("node/workers.py", "_register_soon"): "ends with the registration; `report_failure` stops the node",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from longhall.doors.kafka import topic_operations
-from longhall.doors.kafka.topic_operations import Action, ConfigurationChange
+from longhall.doors.kafka.topic_operations import ConfigurationAction, ConfigurationChange
 from longhall.errors import Code, LonghallError
 from tests.doors.two_nodes import LEADER, two_nodes
 
@@ -32,7 +32,7 @@ async def test_replies_travel(tmp_path: Path) -> None:
         assert missing is None
         configuration = topic_operations.describe_configuration(hall, "orders")
         assert travel(configuration) == configuration
-        change = ConfigurationChange("cleanup.policy", Action.APPEND, "compact")
+        change = ConfigurationChange("cleanup.policy", ConfigurationAction.APPEND, "compact")
         assert travel(change) == change
         deleted = await topic_operations.delete_topic(hall, "", created.topic_id)
         assert travel(deleted) == deleted
@@ -48,16 +48,16 @@ async def test_changes_of_a_configuration(tmp_path: Path) -> None:
             await topic_operations.change_configuration(hall, "orders", changes)
             return topic_operations.describe_configuration(hall, "orders").configuration
 
-        assert await change(ConfigurationChange("retention.ms", Action.DELETE)) == {}
-        have = await change(ConfigurationChange("cleanup.policy", Action.APPEND, "compact"))
+        assert await change(ConfigurationChange("retention.ms", ConfigurationAction.DELETE)) == {}
+        have = await change(ConfigurationChange("cleanup.policy", ConfigurationAction.APPEND, "compact"))
         assert have == {"cleanup.policy": "delete,compact"}
-        assert await change(ConfigurationChange("cleanup.policy", Action.SUBTRACT, "delete")) == {
+        assert await change(ConfigurationChange("cleanup.policy", ConfigurationAction.SUBTRACT, "delete")) == {
             "cleanup.policy": "compact"
         }
         for code, wrong in (
-            (Code.INVALID_CONFIGURATION, ConfigurationChange("unheard.of", Action.SET, "1")),
-            (Code.INVALID_CONFIGURATION, ConfigurationChange("retention.ms", Action.APPEND, "1")),
-            (Code.INVALID_REQUEST, ConfigurationChange("retention.ms", Action.SET)),
+            (Code.INVALID_CONFIGURATION, ConfigurationChange("unheard.of", ConfigurationAction.SET, "1")),
+            (Code.INVALID_CONFIGURATION, ConfigurationChange("retention.ms", ConfigurationAction.APPEND, "1")),
+            (Code.INVALID_REQUEST, ConfigurationChange("retention.ms", ConfigurationAction.SET)),
         ):
             with pytest.raises(LonghallError) as caught:
                 await change(wrong)

@@ -66,7 +66,7 @@ class TopicDescription(msgspec.Struct, array_like=True):
     partitions: list[Placement]
 
 
-class Action(Enum):
+class ConfigurationAction(Enum):
     """What a change does with the value of a setting."""
 
     SET = "set"
@@ -79,7 +79,7 @@ class ConfigurationChange(msgspec.Struct, array_like=True):
     """One change of one setting. APPEND and SUBTRACT are for lists; DELETE alone needs no value."""
 
     name: str
-    action: Action
+    action: ConfigurationAction
     value: str | None = None
 
 
@@ -215,14 +215,14 @@ def _changed(have: TopicConfiguration, changes: Sequence[ConfigurationChange]) -
     for change in changes:
         if change.name not in SETTINGS:
             raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown topic config name: {change.name}")
-        if change.action is Action.DELETE:
+        if change.action is ConfigurationAction.DELETE:
             if change.name in (PLACEMENT, WINGS):  # Unless it has the default anyway, the broker says why not.
                 wanted[change.name] = have.defaults[change.name]
             else:
                 wanted.pop(change.name, None)
         elif change.value is None:
             raise LonghallError(Code.INVALID_REQUEST, f"Configuration {change.name} needs a value.")
-        elif change.action is Action.SET:
+        elif change.action is ConfigurationAction.SET:
             wanted[change.name] = change.value
         else:
             value = wanted.get(change.name, have.defaults[change.name])
@@ -230,11 +230,11 @@ def _changed(have: TopicConfiguration, changes: Sequence[ConfigurationChange]) -
     return wanted
 
 
-def _changed_list(name: str, value: str, action: Action, words: str) -> str:
+def _changed_list(name: str, value: str, action: ConfigurationAction, words: str) -> str:
     if SETTINGS[name].kind != LIST:
         raise LonghallError(Code.INVALID_CONFIGURATION, f"Configuration {name} is not a list.")
     have = [word for word in value.split(",") if word]
     named = [word for word in words.split(",") if word]
-    if action is Action.APPEND:
+    if action is ConfigurationAction.APPEND:
         return ",".join(have + [word for word in named if word not in have])
     return ",".join(word for word in have if word not in named)

@@ -10,7 +10,7 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.handlers.describe_configs import TOPIC
-from longhall.doors.kafka.topic_operations import Action, ConfigurationChange
+from longhall.doors.kafka.topic_operations import ConfigurationAction, ConfigurationChange
 from longhall.doors.kafka.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestResource,
@@ -23,7 +23,11 @@ from longhall.doors.kafka.wire.messages.configs import (
 )
 from longhall.errors import Code, LonghallError
 
-ACTIONS = dict(enumerate((Action.SET, Action.DELETE, Action.APPEND, Action.SUBTRACT)))
+ACTIONS = dict(
+    enumerate(
+        (ConfigurationAction.SET, ConfigurationAction.DELETE, ConfigurationAction.APPEND, ConfigurationAction.SUBTRACT)
+    )
+)
 
 Row = TypeVar("Row", AlterConfigsResponseResource, IncrementalAlterConfigsResponseResource)
 
