@@ -133,7 +133,7 @@ def test_only_unexplained_names_fail(tmp_path: Path, capsys: pytest.CaptureFixtu
     source = tmp_path / "src" / "longhall"
     package(source, log__mending="class Silent: ...")
     assert names.main(tmp_path) == 0
-    assert "log/segment_repair.py" in capsys.readouterr().out
+    assert "log/mending.py" in capsys.readouterr().out
     package(source, queues__again="class Silent: ...")
     assert names.main(tmp_path) == 1
     assert "class Silent" in capsys.readouterr().out
