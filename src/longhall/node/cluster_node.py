@@ -248,9 +248,9 @@ class ClusterNode:
         """What the wings on this host count."""
         asked: dict[str, Awaitable[bytes]] = {}
         for wing in self.group_directory.records.values() if self.group_directory is not None else ():
-            guest = self.group_directory.guest(wing.number) if self.group_directory is not None else None
-            if guest is not None and self.place.node in wing.hosts:
-                asked[wing.name] = guest.ask(self.place.node, METRICS, METRICS_S_MAX)
+            client = self.group_directory.client(wing.number) if self.group_directory is not None else None
+            if client is not None and self.place.node in wing.hosts:
+                asked[wing.name] = client.ask(self.place.node, METRICS, METRICS_S_MAX)
         return await gathered(asked)
 
     async def _tell_metrics(self, node: int, body: bytes) -> bytes:

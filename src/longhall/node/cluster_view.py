@@ -86,14 +86,14 @@ def _wings(cluster_node: ClusterNode) -> list[WingView]:
     group_directory = cluster_node.group_directory
     found: list[WingView] = []
     for wing in group_directory.records.values() if group_directory is not None else ():
-        guest = group_directory.guest(wing.number) if group_directory is not None else None
-        if guest is None or group_directory is None or not wing.hosts:
+        client = group_directory.client(wing.number) if group_directory is not None else None
+        if client is None or group_directory is None or not wing.hosts:
             continue
-        state = guest.state
+        state = client.state
         view = WingView(
             name=wing.name,
             number=wing.number,
-            leader=state.leader if guest.is_led else 0,
+            leader=state.leader if client.is_led else 0,
             epoch=state.epoch,
             hosts=list(wing.hosts),
             keepers=list(state.replicas),

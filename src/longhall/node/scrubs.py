@@ -102,9 +102,9 @@ class NodeScrubs:
         if cluster_node is not None and group_directory is not None:
             number, verb = cluster_node.place.node, BEGIN if begin else LOOK
             for wing in group_directory.records.values():
-                guest = group_directory.guest(wing.number)
-                if guest is not None and number in wing.hosts:
-                    found += await _told(number, wing.name, guest.ask(number, verb, ANSWER_S))
+                client = group_directory.client(wing.number)
+                if client is not None and number in wing.hosts:
+                    found += await _told(number, wing.name, client.ask(number, verb, ANSWER_S))
         return found
 
     def _view(self) -> ScrubStatus:

@@ -33,10 +33,10 @@ class GroupAdministration:
     def __init__(
         self, reconciler: GroupReconciler, hosts: Hosts, coordinator: Coordinator, session: CoordinatorSession
     ) -> None:
-        self._steward = reconciler
+        self._reconciler = reconciler
         self._hosts = hosts
         self._coordinator = coordinator
-        self._seat = session
+        self._session = session
 
     async def add(self, name: str, hosts: tuple[int, ...], reserved: bool) -> str:
         """A wing of this name is on these hosts from now on, the first of which leads if it can."""
@@ -44,7 +44,7 @@ class GroupAdministration:
             raise _refused(
                 f"a wing is called by up to 40 letters, digits, - and _, unlike those of hosts: not {name!r}"
             )
-        least = self._seat.in_sync_min
+        least = self._session.in_sync_min
         if len(set(hosts)) != len(hosts) or not least <= len(hosts) <= HOSTS_MAX:
             raise _refused(f"a wing is on {least} (in_sync_min) to {HOSTS_MAX} different hosts")
         wings = await _tried(self._coordinator.wings())
@@ -54,7 +54,7 @@ class GroupAdministration:
                 await self._hosts.drain(host)  # Refused if the hall could not do without it.
         before = wings.get(name)
         if before is None:
-            await _tried(self._steward.make(name, hosts, reserved=reserved))
+            await _tried(self._reconciler.make(name, hosts, reserved=reserved))
         else:
             # Where it has copies now it stays until the others have them: the reconciler takes it away then.
             going = tuple(host for host in before.hosts if host not in hosts)
@@ -70,7 +70,7 @@ class GroupAdministration:
             raise LonghallError(Code.UNKNOWN_MEMBER, f"there is no wing {name!r}")
         if home_of(before):
             raise _refused("the wing of a host goes with the host: drain it")
-        placed = self._steward.placed_in(before.number)
+        placed = self._reconciler.placed_in(before.number)
         if placed:
             said = f"{len(placed)} topics and queues are placed there, {placed[0]!r} among them"
             raise _refused(f"{said}: delete them first")
@@ -78,7 +78,7 @@ class GroupAdministration:
         return f"the wing {name} is gone; hosts that were reserved for it keep nothing until `longhall cluster add`"
 
     def _must_be_free(self, hosts: tuple[int, ...], others: list[ReplicationGroup]) -> None:
-        living = {host.node for host in self._seat.members()}
+        living = {host.node for host in self._session.members()}
         away = [host for host in hosts if host not in living]
         if away:
             said = f"node {away[0]} is not running: start it with `longhall serve --coordinator` first"

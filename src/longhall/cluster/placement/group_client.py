@@ -1,6 +1,6 @@
 """A hall of which this process is no part, as it sees it: who leads it, where its nodes are, and how to ask its leader.
 
-The main hall is a guest of its wings, and each wing is a guest of the main hall. A guest hears from the coordinator
+The main hall is a client of its wings, and each wing is a client of the main hall. A client hears from the coordinator
 what the hall's own nodes tell each other there, and has requests carried to whoever leads. It changes nothing there but
 which hosts are to keep a wing.
 """

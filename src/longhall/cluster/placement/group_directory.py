@@ -42,12 +42,12 @@ class GroupDirectory:
             _nobody_remembers  # All wings that were ever heard of.
         )
         self._hall = hall
-        self._seat = session
+        self._session = session
         self._coordinator = coordinator
         self._incarnation = incarnation
         self._secrets = secrets
-        self._guests: dict[int, GroupClient] = {}
-        self._lives = TopicPresence()
+        self._clients: dict[int, GroupClient] = {}
+        self._presence = TopicPresence()
         self._watch: Watch | None = None
         self._changed = asyncio.Event()
 
@@ -58,9 +58,9 @@ class GroupDirectory:
     async def close(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        for guest in self._guests.values():
-            await guest.close()
-        self._guests.clear()
+        for client in self._clients.values():
+            await client.close()
+        self._clients.clear()
 
     def _wings_changed(self, found: Mapping[str, ReplicationGroup]) -> None:
         # A wing that is removed keeps its record. One whose record is gone was lost with the coordinator's data: it is
@@ -68,24 +68,24 @@ class GroupDirectory:
         records = self.records = {**self.records, **found}
         self.on_known(list(records.values()))
         for wing in records.values():
-            if wing.number not in self._guests:
-                self._guests[wing.number] = GroupClient(
+            if wing.number not in self._clients:
+                self._clients[wing.number] = GroupClient(
                     self._hall.world,
-                    self._seat.node,
+                    self._session.node,
                     self._incarnation,
                     self._coordinator.beside(wing.name),
                     f"the wing {wing.name}",
                     self._secrets,
                 )
         self._changed.set()
-        self.on_wings([wing for wing in records.values() if self._seat.node in wing.hosts])
+        self.on_wings([wing for wing in records.values() if self._session.node in wing.hosts])
 
     # What is known
 
     @property
     def leads(self) -> bool:
         """Whether this node leads the hall."""
-        return self._seat.leads(CATALOGUE_SHARD)
+        return self._session.leads(CATALOGUE_SHARD)
 
     def is_placed(self, topic: str) -> bool:
         return bool(self._lanes(topic))
@@ -93,13 +93,13 @@ class GroupDirectory:
     def kept(self, topic: str, partition: int) -> PartitionLocation:
         lanes = self._lanes(topic)
         number = lanes[partition % len(lanes)]
-        guest = self._guests.get(number)
-        if guest is None:
+        client = self._clients.get(number)
+        if client is None:
             return PartitionLocation(NOBODY, 0, [], [])
-        base, state = number * WING_STEP, guest.state
-        there = self._lives.is_there(number, self._hall.catalogue.topics[topic], self._hall.time.now_ms())
+        base, state = number * WING_STEP, client.state
+        there = self._presence.is_there(number, self._hall.catalogue.topics[topic], self._hall.time.now_ms())
         return PartitionLocation(
-            base + state.leader if guest.is_led and there else NOBODY,
+            base + state.leader if client.is_led and there else NOBODY,
             state.epoch,
             [base + node for node in state.replicas],
             [base + node for node in state.in_sync],
@@ -108,8 +108,8 @@ class GroupDirectory:
     def brokers(self) -> list[Host]:
         return [
             msgspec.structs.replace(host, node=number * WING_STEP + host.node)
-            for number, guest in sorted(self._guests.items())
-            for host in guest.members()
+            for number, client in sorted(self._clients.items())
+            for host in client.members()
         ]
 
     def placed_in(self, number: int) -> list[str]:
@@ -117,9 +117,9 @@ class GroupDirectory:
         topics = self._hall.catalogue.topics
         return sorted(name for name, topic in topics.items() if number in topic.options.wings)
 
-    def guest(self, number: int) -> GroupClient | None:
+    def client(self, number: int) -> GroupClient | None:
         """How a wing is asked, if it is known here."""
-        return self._guests.get(number)
+        return self._clients.get(number)
 
     def nearest(self, numbers: tuple[int, ...]) -> list[int]:
         """These wings in the order in which this node should ask them: what is led here, what belongs here, what is
@@ -128,10 +128,10 @@ class GroupDirectory:
         return sorted(numbers, key=self._distance)
 
     def _distance(self, number: int) -> tuple[bool, bool, bool, int]:
-        guest = self._guests.get(number)
-        here = self._seat.node
-        led = guest is not None and guest.is_led
-        led_here = guest is not None and led and guest.state.leader == here
+        client = self._clients.get(number)
+        here = self._session.node
+        led = client is not None and client.is_led
+        led_here = client is not None and led and client.state.leader == here
         home = any(wing.number == number and wing.hosts[:1] == (here,) for wing in self.records.values())
         # Of those that are as far away as each other, hosts begin with different ones.
         return (not led_here, not led, not home, (number - here) % (1 << 20))
@@ -155,11 +155,11 @@ class GroupDirectory:
         """Have the leader of a group carry out an operation; it waits a while for one. With `now` it is refused with
         NOT_LEADER, and certainly not done, where there is none.
         """
-        guest = self._guests.get(number)
-        if guest is None:
+        client = self._clients.get(number)
+        if client is None:
             code = Code.NOT_LEADER if now else Code.NOT_READY
             return failed(LonghallError(code, f"the group {number} is not known here yet; try again"))
-        return guest.call(operation, caller, now=now, incarnation=incarnation, on_late=on_late)
+        return client.call(operation, caller, now=now, incarnation=incarnation, on_late=on_late)
 
 
 def _nobody_remembers(wings: list[ReplicationGroup]) -> None:

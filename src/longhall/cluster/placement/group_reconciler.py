@@ -111,7 +111,7 @@ class GroupReconciler(GroupDirectory):
         wanted = [wing_of_host(host) for host in sorted(usable)]
         for host in sorted(usable):
             if wing_of_host(host) not in self.records:
-                await self.make(wing_of_host(host), hosts_for(host, usable, self._seat.factor))
+                await self.make(wing_of_host(host), hosts_for(host, usable, self._session.factor))
         records = await self._coordinator.wings()
         return [records[name] for name in wanted if name in records]
 
@@ -132,15 +132,15 @@ class GroupReconciler(GroupDirectory):
         """A record that has just been written is about to be heard of, here and on its hosts."""
         try:
             async with asyncio.timeout(UP_S_MAX):
-                while wing.number not in self._guests:
+                while wing.number not in self._clients:
                     self._changed.clear()
                     await self._changed.wait()
-                await self._guests[wing.number].be_safe(min(self._seat.in_sync_min, len(wing.hosts)))
+                await self._clients[wing.number].be_safe(min(self._session.in_sync_min, len(wing.hosts)))
         except TimeoutError:
             raise LonghallError(Code.NOT_READY, f"The wing '{wing.name}' does not come up; try again.") from None
 
     def _usable(self) -> frozenset[int]:
-        alive = frozenset(host.node for host in self._seat.members())
+        alive = frozenset(host.node for host in self._session.members())
         return alive - self._gone()
 
     def _used(self) -> dict[int, int]:
@@ -156,7 +156,7 @@ class GroupReconciler(GroupDirectory):
             return
         spec = self._spec(topic)
         for number in topic.options.wings:
-            self._lives.begins(number, topic, self._hall.time.now_ms())
+            self._presence.begins(number, topic, self._hall.time.now_ms())
         try:
             await asyncio.gather(*(self._furnish_one(number, spec) for number in topic.options.wings))
         except BaseException:
@@ -181,7 +181,7 @@ class GroupReconciler(GroupDirectory):
                 raise
             await self._make_way(number, spec)
             await self.call(number, ApplyTopic(spec))
-        self._lives.has(number, spec.topic_id)
+        self._presence.has(number, spec.topic_id)
 
     async def _make_way(self, number: int, spec: TopicSpec) -> None:
         """Something of the same name was left there when it was deleted here."""
@@ -214,7 +214,7 @@ class GroupReconciler(GroupDirectory):
 
     async def _tend(self) -> None:
         """One wing that is in trouble keeps nobody from looking at the next."""
-        self._lives.forget(self._hall.catalogue.by_id, self._hall.time.now_ms())
+        self._presence.forget(self._hall.catalogue.by_id, self._hall.time.now_ms())
         usable = self._usable()
         looks = self._loop.time() - self._looked_s >= self.look_s
         if looks:
@@ -240,23 +240,23 @@ class GroupReconciler(GroupDirectory):
         if any(home_of(wing) for wing in self.records.values()):
             for host in sorted(usable):
                 if wing_of_host(host) not in self.records:
-                    await self.make(wing_of_host(host), hosts_for(host, usable, self._seat.factor))
+                    await self.make(wing_of_host(host), hosts_for(host, usable, self._session.factor))
 
     async def _settle(self, wing: ReplicationGroup, usable: frozenset[int], leader: int) -> None:
         """One step towards where the wing should be: processes first, copies behind them. Without its home it has this
         leader.
         """
-        guest = self._guests.get(wing.number)
-        if guest is None or not guest.is_led:
+        client = self._clients.get(wing.number)
+        if client is None or not client.is_led:
             return
-        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._seat.factor, leader)
+        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._session.factor, leader)
         if not wanted:
             return
-        hosts = next_hosts(wing, wanted, guest.state.replicas)
+        hosts = next_hosts(wing, wanted, client.state.replicas)
         if hosts != wing.hosts:
             await self._coordinator.change_wing(wing, msgspec.structs.replace(wing, hosts=hosts))
             _log.info("hosts of a wing", extra={"wing": wing.name, "hosts": hosts, "were": wing.hosts})
-        await guest.be_on(frozenset(wanted))
+        await client.be_on(frozenset(wanted))
 
     def _staying(self, wing: ReplicationGroup, usable: frozenset[int]) -> frozenset[int]:
         """Whoever is away for a moment comes back: only those that are drained, or reserved for others, leave."""
@@ -264,7 +264,7 @@ class GroupReconciler(GroupDirectory):
 
     def _gone(self) -> frozenset[int]:
         """Hosts that are to keep nothing here, whether they live or not."""
-        return self._seat.drained | reserved_hosts(self.records.values())
+        return self._session.drained | reserved_hosts(self.records.values())
 
     async def _compare(self, wing: ReplicationGroup) -> None:
         """It gets what it should have and has not; what it should not have goes."""
@@ -285,6 +285,6 @@ class GroupReconciler(GroupDirectory):
         has = {name: (topic_id, print_) for name, topic_id, print_ in found}
         for name, wanted in placed.items():
             if name in has and has[name][0] == wanted[0]:
-                self._lives.has(wing.number, wanted[0])
+                self._presence.has(wing.number, wanted[0])
             if has.get(name) != wanted:
                 await self.furnish(name)
