@@ -15,6 +15,7 @@ from longhall.broker.configuration import resolve
 from longhall.broker.events import TopicCreated
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
+from longhall.broker.pending import failed
 from longhall.broker.placement import WING_STEP
 from longhall.broker.topic_administration import create_topic, delete_topic
 from longhall.cluster.membership.controller import Controller
@@ -64,16 +65,16 @@ async def until_named(fleet: SimulatedCluster, number: int, wanted: list[tuple[i
     raise AssertionError(f"clients are not sent to {wanted}")
 
 
-def part(monkeypatch: pytest.MonkeyPatch, away: set[int], method: str, code: Code) -> None:
-    """Wings that are away are cut off from the leader of the hall, and not from clients."""
-    good: Any = getattr(GroupReconciler, method)
+def part(monkeypatch: pytest.MonkeyPatch, away: set[int]) -> None:
+    """Groups that are away are cut off from the leader of the hall, and not from clients."""
+    good: Any = GroupReconciler.call
 
-    async def call(self: Any, number: int, *what: Any, **more: Any) -> Any:
+    def call(self: Any, number: int, *what: Any, now: bool = False, **more: Any) -> Any:
         if number in away:
-            raise LonghallError(code, "it is cut off")
-        return await good(self, number, *what, **more)
+            return failed(LonghallError(Code.NOT_LEADER if now else Code.NOT_READY, "it is cut off"))
+        return good(self, number, *what, now=now, **more)
 
-    monkeypatch.setattr(GroupReconciler, method, call)
+    monkeypatch.setattr(GroupReconciler, "call", call)
 
 
 async def use_again(fleet: SimulatedCluster, wards: GroupProcesses, away: set[int]) -> bool:
@@ -145,8 +146,7 @@ def run(
 
 def test_a_wing_is_named_for_a_topic_when_it_has_that_and_not_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
     away: set[int] = set()
-    part(monkeypatch, away, "call", Code.NOT_READY)
-    part(monkeypatch, away, "call_now", Code.NOT_LEADER)
+    part(monkeypatch, away)
     monkeypatch.setattr(topic_presence, "YOUNG_MS", 3000)
     assert run(monkeypatch, lambda fleet, wards: use_again(fleet, wards, away))
 
