@@ -119,7 +119,8 @@ class LocalBroker:
             outcome = action(self._queues, operation, caller)
         if isinstance(outcome, Pending):
             return outcome
-        pending = started(outcome) if inspect.iscoroutine(outcome) else completed(outcome)
+        # A compiled coroutine is awaitable, and no coroutine by the word of `inspect.iscoroutine`.
+        pending = started(outcome) if inspect.isawaitable(outcome) else completed(outcome)
         if not operation.waits:
             pending.keep()
         return pending
