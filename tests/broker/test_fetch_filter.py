@@ -20,7 +20,7 @@ OSLO = compile_filter("city = 'Oslo'")
 
 
 def sifted(data: bytes, filter: Filter = OSLO) -> list[bytes]:
-    return asyncio.run(fetch_filter._sifted(data, 1, filter))
+    return asyncio.run(fetch_filter._filtered(data, 1, filter))
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=20), min_size=1, max_size=8), st.sampled_from([0, 1, 4]))

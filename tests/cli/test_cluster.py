@@ -34,12 +34,12 @@ class Handler(BaseHTTPRequestHandler):
     leader: ScriptedLeader
 
     def do_GET(self) -> None:
-        self._tell(200, msgspec.json.encode(self.told.view()))
+        self._tell(200, msgspec.json.encode(self.leader.view()))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.told.asked.append((self.command, self.path, json.loads(body)))
-        status, answer = self.told.answer
+        self.leader.asked.append((self.command, self.path, json.loads(body)))
+        status, answer = self.leader.answer
         self._tell(status, json.dumps(answer).encode())
 
     do_PUT = do_POST

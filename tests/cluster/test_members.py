@@ -59,7 +59,7 @@ async def produced(cluster: LogCluster, count: int, word: str, seconds: float = 
             value = f"{word}-{number}-{asyncio.get_running_loop().time()}"
             offset = await produce(leader, value)
             if offset is not None and offset >= 0:
-                cluster.truth.acknowledge(value, TOPIC, 0, offset)
+                cluster.committed_log.acknowledge(value, TOPIC, 0, offset)
                 break
             await cluster.pass_time(0.1)
 

@@ -9,12 +9,12 @@ import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.queues.service import QueueService
-from longhall.errors import Code
+from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker import desk as host
 from tests.broker.desk import Life
-from tests.broker.queues.letterbox import all_letters, cut_finely, fail, live, moved, receive, refused, send
+from tests.broker.queues.letterbox import all_letters, cut_finely, fail, live, moved, receive, send
 
 TO_DEAD = DeadLetters(queue="dead", attempts_max=2)
 
@@ -186,8 +186,12 @@ def test_messages_of_a_deleted_queue_go_to_its_dead_letter_queue() -> None:
         attempts = {one.body: one.attempts for one in found}
         assert (attempts[taken[1].body], attempts[taken[2].body], attempts[b"199"], attempts[b"soon"]) == (1, 1, 0, 0)
         assert desk.view("work") is None
-        assert await refused(desk.settle("work", [taken[2].receipt])) is Code.UNKNOWN_QUEUE
-        assert await refused(desk.send("work", [Outgoing(body=b"late")])) is Code.UNKNOWN_QUEUE
+        with pytest.raises(LonghallError) as refusal:
+            await desk.settle("work", [taken[2].receipt])
+        assert refusal.value.code is Code.UNKNOWN_QUEUE
+        with pytest.raises(LonghallError) as refusal:
+            await desk.send("work", [Outgoing(body=b"late")])
+        assert refusal.value.code is Code.UNKNOWN_QUEUE
 
     live(play)
 

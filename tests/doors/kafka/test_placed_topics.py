@@ -113,7 +113,7 @@ async def test_what_cannot_be_placed_is_refused(tmp_path: Path) -> None:
         main.hall.wings = None
         alone = await create(main, "t", 2, placement="any-host")
         assert alone.error_code == INVALID_CONFIG
-        assert "on its own" in alone.error_message
+        assert "standalone" in alone.error_message
         assert list(main.hall.routes) == []
 
 
@@ -134,7 +134,7 @@ async def test_wings_that_do_not_follow_at_once_follow_later(tmp_path: Path) -> 
         request.topics[0].assignments = None
         (row,) = (await ask(halls.main, request, 1)).results
         assert row.error_code == TIMED_OUT
-        assert "do not follow yet" in row.error_message
+        assert "have not applied it yet" in row.error_message
         topic = halls.main.hall.topic("t")
         assert topic is not None
         assert (topic.options.retention_ms, len(topic.partitions)) == (5, 3)  # It is decided all the same.
