@@ -5,8 +5,7 @@ It is used where this process leads the replication group that is asked, and kno
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar, final
 
 from longhall.broker.pending import Pending, completed, started
@@ -119,8 +118,8 @@ class LocalBroker:
             outcome = action(self._queues, operation, caller)
         if isinstance(outcome, Pending):
             return outcome
-        # A compiled coroutine is awaitable, and no coroutine by the word of `inspect.iscoroutine`.
-        pending = started(outcome) if inspect.isawaitable(outcome) else completed(outcome)
+        # By its methods: `inspect.iscoroutine` does not know the coroutines of compiled rooms.
+        pending: Pending[Any] = started(outcome) if isinstance(outcome, Coroutine) else completed(outcome)
         if not operation.waits:
             pending.keep()
         return pending
