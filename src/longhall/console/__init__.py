@@ -1,1 +1,1 @@
-"""The HTTP port: is the node alive, is it ready, and what has it counted."""
+"""The HTTP port: liveness, readiness, metrics and the HTTP API."""

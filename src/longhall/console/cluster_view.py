@@ -1,4 +1,4 @@
-"""What `/cluster` shows: the hosts that keep a hall together, and how each of them does. Values only."""
+"""The reply of `/cluster`: the hosts of the cluster and their state. Values only."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from longhall.console.metrics import Family, Sample, counter, gauge, labels
 
 
 class HostView(msgspec.Struct, kw_only=True):
-    """One host. How far it is behind only the leader knows; elsewhere that is null."""
+    """One host. Only the leader knows its lag; in replies of other nodes it is null."""
 
     node: int
-    alive: bool | None  # Null for one that is registered and does not answer.
+    alive: bool | None  # Null for a host that is registered and does not answer.
     leads: bool
     manages: bool
     in_sync: bool
-    keeps: bool = True  # Or serves its doors, and no more.
-    leaving: bool = False  # It keeps the hall until others have what it has.
-    drained: bool = False  # It is to keep nothing.
-    copied_bytes: int | None = None  # While it fetches everything: so much of
-    copied_bytes_total: int | None = None  # so much.
+    keeps: bool = True  # False for a host without a replica, which only serves its doors.
+    leaving: bool = False  # It stores a replica until others have caught up.
+    drained: bool = False  # It must store nothing.
+    copied_bytes: int | None = None  # During a full sync: the bytes copied,
+    copied_bytes_total: int | None = None  # and their total.
     connected: bool | None = None
     lag_entries: int | None = None
     lag_ms: int | None = None
@@ -31,51 +31,51 @@ class HostView(msgspec.Struct, kw_only=True):
     peers: str = ""
     rack: str = ""
     unfit: str = ""  # Why it should not lead: its disk is full, its copy is damaged, or it is being repaired.
-    halted: str = ""  # Why it takes no part although it runs.
-    level_min: int | None = None  # The feature levels that it knows; null while it is away.
+    halted: str = ""  # Why it is fenced although it runs.
+    level_min: int | None = None  # The feature levels that it knows; null while it is down.
     level_max: int | None = None
 
 
 class WingView(msgspec.Struct, kw_only=True):
-    """A hall of its own beside the hall."""
+    """An additional replication group."""
 
     name: str
     number: int
     leader: int  # 0 for none.
     epoch: int
-    hosts: list[int]  # With a process of it; the first is to lead it.
+    hosts: list[int]  # Hosts with a process of it; the first is the preferred leader.
     keepers: list[int]
     in_sync: list[int]
     reserved: bool = False
-    placed: int = 0  # Topics and queues.
+    placed: int = 0  # The number of topics and queues in it.
 
 
 class ClusterView(msgspec.Struct, kw_only=True):
-    """All of them, as the host `node` sees it."""
+    """The cluster, as the host `node` sees it."""
 
     node: int
     hall: str
     leader: int
     epoch: int
     in_sync_min: int
-    serving: bool  # Whether this host leads, and clients can be served.
+    serving: bool  # True if this host leads and serves clients.
     committed: int
     applied: int
     hosts: list[HostView]
-    factor: int = 0  # How many copies there should be.
-    level: int = 1  # The feature level: what all of them may write.
-    level_possible: int = 1  # What it could be raised to.
+    factor: int = 0  # The wanted number of replicas.
+    level: int = 1  # The feature level: the formats that all nodes may write.
+    level_possible: int = 1  # The highest level that is possible now.
     wings: list[WingView] = []
-    divergent: list[int] = []  # Nodes whose state differs from the others', as the leader knows.
-    comparisons: int = 0  # Marks at which this node, as leader, compared the states of the replicas.
+    divergent: list[int] = []  # Nodes whose state differs from the majority's; known to the leader.
+    comparisons: int = 0  # How often this node, as leader, compared the states of the replicas.
     out_of_service: str = ""  # Why the replica on this host is being repaired; empty while it is not.
-    apply_failures: int = 0  # Of this process: entries that could not be applied,
-    divergences: int = 0  # states that were not those of the majority,
-    full_syncs: int = 0  # and copies that were given up for one of these reasons.
+    apply_failures: int = 0  # Counters of this process: entries that could not be applied,
+    divergences: int = 0  # states that differed from the majority's,
+    full_syncs: int = 0  # and full syncs for one of these reasons.
 
 
 def company_families(view: ClusterView) -> Iterator[Family]:
-    """The same as numbers."""
+    """The same as metric families."""
     yield gauge("longhall_cluster_leader", "The number of the node that leads the hall; 0 for none.", view.leader)
     yield gauge("longhall_cluster_epoch", "The epoch of the leader.", view.epoch)
     yield gauge("longhall_cluster_feature_level", "The feature level: what all nodes may write.", view.level)

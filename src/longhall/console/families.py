@@ -1,4 +1,4 @@
-"""Which number of the hall is shown under which name.
+"""The metrics of a hall: which value has which name.
 
 Dashboards that people already have look for two families of names: those of kafka_exporter (`kafka_topic_*`,
 `kafka_consumergroup_*`) and those that the JMX exporter makes of Kafka's own (`kafka_server_*`, `kafka_network_*`,
@@ -35,7 +35,7 @@ from longhall.console.sources import (
 from longhall.console.windows import QuantileWindow
 from longhall.world.ports import Clock
 
-SLICE_QUEUES: Final = 25  # Asked about in one turn of the loop: a queue looks at its log for its oldest message.
+SLICE_QUEUES: Final = 25  # Per turn of the loop: a queue reads its log for its oldest message.
 
 _QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
@@ -95,7 +95,7 @@ class HallFamilies:
         self._windows: dict[str, QuantileWindow] = {}
 
     def register(self, registry: Registry) -> None:
-        """Show everything that the hall tells."""
+        """Register all collectors of the hall."""
         for collector in (self.topics, self.groups, self.queues, self.requests, self.storage):
             registry.collect(collector)
 
@@ -124,11 +124,11 @@ class HallFamilies:
         return list(_group_families(await gathered(self._hall.groups())))
 
     async def queues(self) -> list[Family]:
-        """What is in the queues, how long it has waited, and what became of it."""
+        """Depth, age and outcomes of the messages in queues."""
         return list(queue_families(await gathered(self._hall.queues(), SLICE_QUEUES)))
 
     def requests(self) -> Iterator[Family]:
-        """How many requests of which kind there were, how long they took and how they failed."""
+        """Requests by kind: count, latency and errors."""
         requests = list(self._hall.requests())
         now_ms = self._clock.monotonic_ms()
         yield Family(
@@ -258,7 +258,7 @@ def _broker_families(hall: HallStatus) -> Iterator[Family]:
 def _partition_families(topics: Sequence[TopicStatus]) -> Iterator[Family]:
     counts = (("", labels(("topic", topic.name)), len(topic.partitions)) for topic in topics)
     yield Family("kafka_topic_partitions", "gauge", "Partitions of a topic.", counts)
-    # The same labels for every family: made with the first one, kept for the others.
+    # All families share the same labels, so they are formatted once.
     labelled: dict[int, str] = {}
 
     def samples(value: Callable[[PartitionStatus], float]) -> Iterator[Sample]:

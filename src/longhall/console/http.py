@@ -1,11 +1,11 @@
-"""The HTTP port of the console: questions without bodies, answered from a table of routes, and a service below a path.
+"""The HTTP port of the console: a table of routes for GET requests, and a service below a path.
 
-How a connection speaks and what it refuses is `front.http`'s; this says who may connect, how long anything may take,
-and what is answered. Everything a client can make grow has a bound: connections, bytes of a request, the time until it
-is complete, the time until the answer is taken.
+`front.http` parses requests and refuses malformed ones; this module has the connection limits, the timeouts and the
+routing. Everything that a client can make grow has a bound: connections, bytes of a request, the time until it is
+complete, the time until the response is read.
 
-It knows nothing of what is asked: routes are a table from path to handler, and a service is given whatever lies below
-its path, with bodies and methods of its own.
+It does not know the meaning of requests: routes are a table from path to handler, and a service gets all requests below
+its path, with any method and with a body.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from longhall.front.refused_connections import RefusedConnections
 from longhall.world.ports import Listener, Network
 
 CONNECTIONS_MAX: Final = 64
-SERVICE_CONNECTIONS_MAX: Final = 1024  # Where receivers may wait for messages.
+SERVICE_CONNECTIONS_MAX: Final = 1024  # With a service, whose receivers may wait for messages.
 HEAD_SECONDS_MAX: Final = 10.0
-BODY_SECONDS_MAX: Final = 30.0  # Where requests may have bodies: until they are whole.
+BODY_SECONDS_MAX: Final = 30.0  # For a complete request, if requests may have bodies.
 IDLE_SECONDS_MAX: Final = 75.0
 ANSWER_SECONDS_MAX: Final = 30.0
 SWEEP_SECONDS: Final = 1.0
 DRAIN_STEP_SECONDS: Final = 0.01
 RECEIVE: Final = "/receive"
 
-_TO_CONFIRM: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)  # Final, and nothing has been done.
+_TO_CONFIRM: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)  # Final refusals that have changed nothing.
 
 _log = logging.getLogger("longhall.console")
 
 
 class Response(NamedTuple):
-    """What a handler answers."""
+    """The response of a handler."""
 
     status: HTTPStatus
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
-    headers: str = ""  # Further lines of the head, each with its end.
+    headers: str = ""  # Additional header lines, each with its line end.
 
 
 Handler = Callable[[], Awaitable[Response]]
 
 
 class Work(NamedTuple):
-    """A request that a service has begun with. Nothing is lost when one that `waits` is cancelled."""
+    """A request that a service has begun. One that `waits` may be cancelled without loss."""
 
     answer: Coroutine[Any, Any, Response]
     waits: bool
 
 
 class Service(Protocol):
-    """Everything below one path."""
+    """The handler of all requests below one path."""
 
     @property
     def prefix(self) -> str: ...
@@ -72,13 +72,13 @@ class Service(Protocol):
     def budget(self) -> Budget: ...
 
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
-        """Start on a request whose path begins with the prefix, which is left out here. Must not raise."""
+        """Begin a request below the prefix; `path` does not have the prefix. Must not raise."""
 
     def overloaded(self) -> Response | None:
-        """What is said instead of giving out more, while answers that nobody takes away fill the memory."""
+        """The refusal of deliveries while responses that clients do not read fill the memory; None otherwise."""
 
     def close(self) -> None:
-        """Refuse from now on."""
+        """Refuse all requests from now on."""
 
 
 @final
@@ -86,7 +86,7 @@ class HttpServer(HttpGate):
     """A table of routes behind one listener."""
 
     def __init__(self, routes: Mapping[str, Handler], connections_max: int = 0, service: Service | None = None) -> None:
-        # Without a service nothing has a body that could take from a budget.
+        # Without a service no request has a body, so no budget is needed.
         self.budget = Budget(0) if service is None else service.budget
         self.body_bytes_max = 0 if service is None else service.body_bytes_max
         self._routes = routes
@@ -100,18 +100,18 @@ class HttpServer(HttpGate):
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def start(self, network: Network, host: str, port: int) -> int:
-        """Open the port and return its number. Raises OSError when it cannot be had."""
+        """Open the port and return its number. Raises OSError if that fails."""
         loop = asyncio.get_running_loop()
         self._listener, bound_port = await network.listen(factory_of(self, loop), host, port)
         self._sweep(loop)
         return bound_port
 
     def show(self, path: str, handler: Handler) -> None:
-        """Answer one more path."""
+        """Add a route."""
         self._routes = {**self._routes, path: handler}
 
     def close(self) -> None:
-        """Accept nothing more and let go of everybody."""
+        """Close the listener and all connections."""
         if self._listener is not None:
             self._listener.close()
         if self._sweeper is not None:
@@ -122,7 +122,7 @@ class HttpServer(HttpGate):
             task.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """End the service: what changes something runs to its end, who waits is told to ask elsewhere."""
+        """Stop the service: requests that change something are completed, waiting ones are refused with 503."""
         if self._service is None:
             return
         self._service.close()
@@ -135,11 +135,11 @@ class HttpServer(HttpGate):
 
     @property
     def connection_count(self) -> int:
-        """Connections that are open."""
+        """The number of open connections."""
         return len(self._connections)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let go of who stalls: half a head, an answer not taken, silence for too long."""
+        """Close connections that exceed a timeout: an incomplete request, an unread response, or idle time."""
         self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep, loop)  # First: a failure costs one sweep.
         now_s = loop.time()
         for connection in list(self._connections):
@@ -173,7 +173,7 @@ class HttpServer(HttpGate):
         return _written(answer, closes=True)
 
     def observe(self, call: HttpCall, now_s: float) -> None:
-        """Nobody counts."""
+        """Do nothing: the console has no metrics of requests."""
 
     def serve(self, call: HttpCall) -> None:
         try:
@@ -218,7 +218,7 @@ class HttpServer(HttpGate):
         call.ready(_written(response, closes=call.closes, with_body=call.method != b"HEAD"))
 
     async def answer(self, path: str) -> Response:
-        """Never raises: a handler that fails is a 500 and a line in the log."""
+        """The response to a route. Never raises: a handler that fails gives a 500 and a log line."""
         handler = self._routes.get(path)
         if handler is None:
             known = sorted(self._routes) if self._service is None else [*sorted(self._routes), self._service.prefix]
@@ -235,12 +235,12 @@ def _let_go(task: asyncio.Task[None]) -> None:
 
 
 def plain(status: HTTPStatus, line: str) -> Response:
-    """An answer of one line of text."""
+    """A response with one line of text."""
     return Response(status, line.encode() + b"\n")
 
 
 def refused(status: HTTPStatus, line: str) -> Response:
-    """The refusal of something that is not even a request to a service, in the form that services use."""
+    """The refusal of a malformed request, in the form that services use."""
     code = status.phrase.lower().replace(" ", "-")
     return Response(status, json.dumps({"code": code, "message": line}).encode(), "application/json")
 

@@ -1,12 +1,11 @@
 """Metric families, and their Prometheus text form.
 
-A collector is called at scrape time and gives families whose samples may be generated as they are written; counting
-itself costs the hot paths nothing but an addition. The registry renders in slices and lets the loop run between them,
-because a hall with thousands of partitions has tens of thousands of samples; however many scrapers ask at once, one
-rendering serves them.
+A collector is called at scrape time and returns families whose samples may be generated while they are written; a
+counter costs the hot paths only an addition. The registry renders in slices and lets the loop run between them, because
+a hall with thousands of partitions has tens of thousands of samples. Concurrent scrapes share one rendering.
 
-Where several processes serve one hall, each labels its samples, and whoever is asked puts those of the others beside
-its own: a family stands in one place, whoever has samples of it.
+If several processes serve one hall, each labels its samples, and the process that is scraped merges those of the others
+into its own: each family appears once, with the samples of all processes.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from typing import Final, Literal, NamedTuple, TypeVar, final
 from longhall.meters import Histogram
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-SLICE_LINES: Final = 500  # About a millisecond.
-SLICE_THINGS: Final = 100  # Topics or groups that are asked about in one turn of the loop.
+SLICE_LINES: Final = 500  # About one millisecond.
+SLICE_THINGS: Final = 100  # Topics or groups per turn of the loop.
 
 Kind = Literal["counter", "gauge", "histogram", "summary"]
-Sample = tuple[str, str, float]  # What follows the name, labels as text, value.
+Sample = tuple[str, str, float]  # Suffix of the name, labels as text, value.
 
 _T = TypeVar("_T")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -39,7 +38,7 @@ class Family(NamedTuple):
 
 
 class Block(NamedTuple):
-    """One family as another process has written it: its head, and its samples."""
+    """One family as rendered by another process: its header and its samples."""
 
     head: str
     samples: str
@@ -60,7 +59,7 @@ def counter(name: str, help: str, value: float) -> Family:
 
 
 def labels(*pairs: tuple[str, str]) -> str:
-    """Labels as they stand between the braces. Worth keeping when many samples share them."""
+    """Labels as text between the braces. Format them once if many samples share them."""
     return ",".join([f'{name}="{text.translate(_ESCAPES)}"' for name, text in pairs])
 
 
@@ -78,7 +77,7 @@ def histogram_samples(histogram: Histogram, labelled: str = "") -> Iterator[Samp
 def summary_samples(
     quantiles: Sequence[tuple[float, float]], total: float, count: int, labelled: str = ""
 ) -> Iterator[Sample]:
-    """Quantiles that were computed here, for dashboards that expect them ready-made."""
+    """Quantiles computed here, for dashboards that expect them."""
     comma = "," if labelled else ""
     for share, value in quantiles:
         yield "", f'{labelled}{comma}quantile="{number(share)}"', value
@@ -88,7 +87,7 @@ def summary_samples(
 
 @final
 class Registry:
-    """Everything that a scrape shows."""
+    """All collectors of a process, and the rendering of their families."""
 
     def __init__(self, label: str = "") -> None:
         """Every sample has the `label`."""
@@ -102,11 +101,11 @@ class Registry:
         self._collectors.append(collector)
 
     async def render(self) -> bytes:
-        """The whole exposition. Calls that overlap get the same one."""
+        """The complete exposition. Concurrent calls get the same one."""
         if self._rendering is None:
             self._rendering = asyncio.create_task(self._render())
             self._rendering.add_done_callback(self._rendered)
-        # One scraper that goes away must not take the answer of the others with it.
+        # A scraper that disconnects must not cancel the rendering for the others.
         return await asyncio.shield(self._rendering)
 
     def _rendered(self, _: asyncio.Task[bytes]) -> None:
@@ -138,7 +137,7 @@ class Registry:
 
 
 async def gathered(things: Iterable[_T], slice_things: int = SLICE_THINGS) -> list[_T]:
-    """All of them, some in each turn of the loop: what generates them may take its time for each."""
+    """All things as a list, some in each turn of the loop, because each may take time to generate."""
     found: list[_T] = []
     for thing in things:
         found.append(thing)
@@ -148,7 +147,7 @@ async def gathered(things: Iterable[_T], slice_things: int = SLICE_THINGS) -> li
 
 
 def blocks_of(text: str) -> dict[str, Block]:
-    """What a process has written, by the names of its families."""
+    """A rendered exposition, split by family."""
     found: dict[str, Block] = {}
     for part in ("\n" + text).split("\n# HELP ")[1:]:
         help_line, type_line, samples = part.rstrip("\n").split("\n", 2)
@@ -157,7 +156,7 @@ def blocks_of(text: str) -> dict[str, Block]:
 
 
 def family_lines(family: Family, label: str = "") -> Iterator[str]:
-    """The lines of one family, each with its line end; none if it has no samples. Every sample has the `label`."""
+    """The lines of one family, each with its line end; none if it has no samples. Every sample gets the `label`."""
     name = family.name
     headed = False
     for suffix, labelled, value in family.samples:

@@ -35,11 +35,11 @@ def _from_proc() -> list[Family]:
     with open("/proc/self/statm", encoding="ascii") as stream:
         virtual_pages, resident_pages = (int(word) for word in stream.read().split()[:2])
     with open("/proc/self/stat", encoding="utf-8", errors="replace") as stream:
-        # The second field is the name in brackets and may hold anything; what counts from the third on follows it.
+        # The second field is the name in brackets and may have any characters; fields are counted after it.
         words = stream.read().rpartition(")")[2].split()
     with open("/proc/stat", encoding="ascii") as stream:
         booted_at = next(int(line.split()[1]) for line in stream if line.startswith("btime "))
-    descriptors = len(os.listdir("/proc/self/fd")) - 1  # Without the one that lists them.
+    descriptors = len(os.listdir("/proc/self/fd")) - 1  # Without the descriptor of the listing itself.
     started_at = booted_at + int(words[19]) / _TICKS_PER_SECOND
     return [
         gauge("process_virtual_memory_bytes", "Virtual memory.", virtual_pages * _PAGE_BYTES),

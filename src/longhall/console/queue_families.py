@@ -1,4 +1,4 @@
-"""Which number of a queue is shown under which name. Every sample has the queue's name as its label `queue`."""
+"""The metrics of queues: which value has which name. Every sample has the queue's name as its label `queue`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longhall.console.sources import QueueStatus
 
 
 class _OfQueues(NamedTuple):
-    """One sample a queue."""
+    """A family with one sample a queue."""
 
     name: str
     kind: Kind
@@ -55,7 +55,7 @@ _ROWS: Final = (
 
 def queue_families(queues: Sequence[QueueStatus]) -> Iterator[Family]:
     """The families of all queues."""
-    # The same labels for every family: made with the first one, kept for the others.
+    # All families share the same labels, so they are formatted once.
     labelled: list[str] = []
 
     def samples(value: Callable[[QueueStatus], float]) -> Iterator[Sample]:

@@ -1,7 +1,7 @@
-"""What the HTTP port answers: alive, ready, the numbers, and whatever a service answers below its own path.
+"""The routes of the HTTP port: liveness, readiness, metrics, and a service below its own path.
 
-`/healthz` says whether the process is worth keeping, `/readyz` whether a client's send would succeed now: while a node
-starts or drains, its disk is full, or nobody leads, it is healthy and not ready.
+`/healthz` fails if the process should be restarted, `/readyz` if a client's send would fail now. While a node starts or
+drains, its disk is full, or there is no leader, it is healthy and not ready.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from longhall.world.ports import Clock
 
 
 def open_console(hall: HallStatus, clock: Clock, registry: Registry, service: Service | None = None) -> HttpServer:
-    """A server for this hall, not yet listening. What else the node wants shown it adds to `registry`."""
+    """A server for this hall, not yet listening. The node adds its other collectors to `registry`."""
     HallFamilies(hall, clock).register(registry)
     return HttpServer(_routes(hall, registry), service=service)
 

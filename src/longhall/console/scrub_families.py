@@ -9,7 +9,7 @@ from longhall.console.metrics import Family, counter, gauge, labels
 
 
 class ScrubCounts(Protocol):
-    """What is shown."""
+    """The counters of the scrub."""
 
     @property
     def bytes_read(self) -> int: ...
@@ -34,7 +34,7 @@ class ScrubCounts(Protocol):
 
 
 def scrub_families(scrub: ScrubCounts) -> Iterator[Family]:
-    """By kind: segment, index, snapshot, log, identity."""
+    """The metrics of the scrub; damage and repairs by kind: segment, index, snapshot, log, identity."""
     yield counter("longhall_scrub_bytes_total", "Bytes at rest that were verified.", scrub.bytes_read)
     found = [("", labels(("kind", kind)), count) for kind, count in scrub.damage.items()]
     yield Family("longhall_scrub_damage_total", "counter", "Damaged files that the scrub found.", found)

@@ -1,8 +1,8 @@
-"""What a distribution looked like lately, from counts that only ever grow.
+"""Recent quantiles of a distribution, from cumulative counts.
 
-Quantiles over the whole life of a node hide what happens now, and counting by minute would cost the hot path. So the
-console keeps copies of the counts, one a minute at most, and subtracts: a reading covers between one and two minutes.
-Time is an argument.
+Quantiles over the whole life of a node hide the present, and counting by minute would slow the hot path. So the console
+copies the counts, at most once a minute, and subtracts: a reading covers between one and two minutes. Time is an
+argument.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Recent:
         self._counts = counts
 
     def quantile(self, share: float) -> float:
-        """The value below which `share` of them lie."""
+        """The value below which the part `share` of the counts lies."""
         return quantile(self._bounds, self._counts, share)
 
 
@@ -37,7 +37,7 @@ class QuantileWindow:
         self._next_at_ms = 0
 
     def recent(self, histogram: Histogram, now_ms: int) -> Recent:
-        """What came since the reading before last, as of `now_ms` (monotonic)."""
+        """The counts since the reading before the last one, at `now_ms` (monotonic)."""
         counts = list(histogram.counts)
         if not self._base:
             self._base, self._next, self._next_at_ms = [0] * len(counts), counts, now_ms

@@ -5,9 +5,11 @@ Every change is a compare-and-set: the caller passes the value it read, and a `C
 it first. Reads may be stale, and a session may be over before its owner is notified. Safety comes from versions and
 epochs alone, never from a node's belief that it is alive.
 
-| error | what happened | what the caller does | |---|---|---| | `Conflict` | nothing: the value had changed | read
-again, decide again | | `OutcomeUnknown` | no answer: a write was done, or not, or never sent | read back, then decide |
-| `Expired` | nothing: the session is over, and its values are gone | step down, register again |
+| error            | what happened                                            | what the caller does         |
+|------------------|----------------------------------------------------------|------------------------------|
+| `Conflict`       | nothing: the value had changed                           | read again, decide again     |
+| `OutcomeUnknown` | no answer: a write was done, or not, or never sent       | read back, then decide       |
+| `Expired`        | nothing: the session is over, and its values are gone    | step down, register again    |
 """
 
 from __future__ import annotations

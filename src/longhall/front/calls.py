@@ -1,4 +1,4 @@
-"""One HTTP request under way, and what a connection needs of the server behind it."""
+"""One HTTP request in progress, and the interface between a connection and its server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @final
 class HttpCall:
-    """One request under way. `on_close` is called if the client goes away before the answer is ready."""
+    """One request in progress. `on_close` is called if the client disconnects before the answer is ready."""
 
     __slots__ = ("action", "answer", "body", "closes", "confirmed", "connection", "headers", "held_bytes", "method",
                  "on_close", "started_s", "target")  # fmt: skip
@@ -25,14 +25,14 @@ class HttpCall:
         self.connection = connection
         self.method = method
         self.target = target
-        self.headers = headers  # By names in lower case; values of one name that came twice are joined by a comma.
+        self.headers = headers  # By lower-case name; the values of a repeated name are joined by a comma.
         self.body = b""
-        self.held_bytes = 0  # Of the budget.
+        self.held_bytes = 0  # Its bytes of the memory budget.
         self.started_s = 0.0
-        self.action = ""  # For whoever counts.
+        self.action = ""  # The name of the action, for metrics.
         self.answer: bytes | None = None
         self.closes = False
-        self.confirmed = False  # Whoever leads was asked for, before it is said that something is not there.
+        self.confirmed = False  # The leadership was confirmed, as an answer that something does not exist needs.
         self.on_close: Callable[[], None] | None = None
 
     def ready(self, answer: bytes) -> None:
@@ -45,17 +45,17 @@ class HttpCall:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class HttpGate:
-    """What a connection needs of its server."""
+    """The interface of a server to its connections."""
 
     budget: Budget
     body_bytes_max: int
 
     def opened(self, connection: HttpConnection) -> bool:
-        """Whether the connection may stay."""
+        """True if the connection is accepted."""
         raise NotImplementedError
 
     def closed(self, connection: HttpConnection) -> None:
-        """It is gone."""
+        """The connection is closed."""
         raise NotImplementedError
 
     def serve(self, call: HttpCall) -> None:
@@ -63,9 +63,9 @@ class HttpGate:
         raise NotImplementedError
 
     def refusal(self, status: HTTPStatus, line: str) -> bytes:
-        """A whole answer to what is no proper request, saying that the connection is closed."""
+        """A complete answer to a malformed request; it announces that the connection is closed."""
         raise NotImplementedError
 
     def observe(self, call: HttpCall, now_s: float) -> None:
-        """The answer to a call leaves now."""
+        """The answer to a call is sent."""
         raise NotImplementedError

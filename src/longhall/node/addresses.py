@@ -1,7 +1,7 @@
 """Where a door listens: host and port, written HOST:PORT or [HOST]:PORT.
 
-Names are never looked up here: a host that is not plainly loopback counts as reachable by others, which is the safe
-side to be wrong on.
+Names are never resolved here: a host that is not clearly loopback counts as reachable from other machines, which is the
+safe assumption.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _EVERYWHERE = ("0.0.0.0", "::")
 
 
 class Address(NamedTuple):
-    """One place to listen at or to connect to."""
+    """An address to listen at or to connect to."""
 
     host: str
     port: int
@@ -23,7 +23,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         if self.host == "localhost":
             return True
         try:
@@ -33,12 +33,12 @@ class Address(NamedTuple):
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it means every address of the machine, which is good to listen at and impossible to connect to."""
+        """True if it stands for every address of the machine: valid to listen at, not to connect to."""
         return self.host in _EVERYWHERE
 
 
 def parse_address(text: str) -> Address:
-    """Raises ValueError with a sentence that shows what would have been understood."""
+    """Parse an address. Raises ValueError with an example of a valid one."""
     host, colon, digits = text.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -79,8 +79,8 @@ from longhall.service.local import LocalBroker
 from longhall.service.router import Router
 from longhall.world.ports import World
 
-WAL_CHECKPOINTS_MIN: Final = 2  # The bound of the log leaves room for so many checkpoints, whatever it says.
-BEHIND_BYTES_MIN: Final = 64 * 1024  # Smaller tails are written in passing.
+WAL_CHECKPOINTS_MIN: Final = 2  # The log may always grow to this many checkpoints, whatever the setting is.
+BEHIND_BYTES_MIN: Final = 64 * 1024  # Smaller tails are written by the event loop itself.
 BEHIND_SHARE: Final = 4096
 
 _log = logging.getLogger("longhall.node")
@@ -99,8 +99,8 @@ class Node:
         self.world = world
         self.settings = settings
         self.known = Known(settings.credentials, settings.keys)
-        self.colleagues = colleagues  # The other workers, if there are any.
-        self.keeps = colleagues is None or colleagues.leads_here  # Whether it has the data directory.
+        self.colleagues = colleagues  # The view of the other workers; None for a node without workers.
+        self.keeps = colleagues is None or colleagues.leads_here  # True if this process owns the data directory.
         if place is not None:
             identity = place.identity
         else:
@@ -153,7 +153,7 @@ class Node:
         api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [self._kafka_status, self._sqs_status, self._http_status]
-        self.cluster_node = ClusterNode(self, place) if place is not None else None  # The others, if there are any.
+        self.cluster_node = ClusterNode(self, place) if place is not None else None  # None for a lone node.
         if self.cluster_node is not None:
             readiness.serve(self.cluster_node.peers, self.cluster_node)
             liveness = Liveness(self.cluster_node.peers)
@@ -174,7 +174,7 @@ class Node:
             readiness.serve(colleagues.attach(self))
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
-        """Recover and open the doors. OSError or LonghallError when that cannot be."""
+        """Recover and open the doors. OSError or LonghallError if that is not possible."""
         self.hall.commits.on_failure = on_failure
         if self.keeps:
             await self._recover()
@@ -210,14 +210,14 @@ class Node:
             self._serve()
 
     def _serve(self) -> None:
-        """Begin what only one node at a time may do for a hall."""
+        """Start the background work that only the leader of a hall does."""
         self._coordinator.arm()
         self._transactor.start()
         self.queues.start()
         self._scaler.start()
 
     def lead(self) -> None:
-        """The hall is this node's to lead from now on. Members of groups are given the time to find that out."""
+        """Lead the hall. Sessions of group members start again, so that members have time to find this node."""
         for groups in self.hall.groups:
             groups.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(groups.snapshot())), self.hall.time.now_ms())
         self._serve()
@@ -248,21 +248,21 @@ class Node:
 
     @property
     def kafka_door(self) -> Door:
-        """How Kafka clients meet this node."""
+        """The object that all Kafka handlers use."""
         return self._kafka.door
 
     def name(self, node_id: int, rack: str) -> None:
-        """How others call this node."""
+        """Set the number and the rack of this node."""
         self._kafka.door.node_id = node_id
         self._kafka.door.rack = rack
 
     def be_group(self, number: int, main: GroupClient) -> None:
-        """Be a broker of this number, which stores some topics and has the hall answer for everything else."""
+        """Serve as the broker of a wing, with this number: `main` answers requests for topics stored elsewhere."""
         self._kafka.door.node_id = number
         self._kafka.door.main = main
 
     def _register_operations(self, scrubs: NodeScrubs) -> None:
-        """What the broker of this process carries out beside operations on queues."""
+        """Register the operations of this process beside those on queues."""
         broker = self.broker
         upgrades = NodeUpgrades(self)
         broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
@@ -282,7 +282,7 @@ class Node:
             broker.also(RemoveGroup, lambda op, caller: groups.remove(op.name))
 
     async def stop(self) -> None:
-        """Drain, write everything down, and close. A leader hands over first, and then has nothing to write down."""
+        """Drain, write a checkpoint, and close. A leader transfers its leadership first and writes no checkpoint."""
         self.status.state = "draining"
         self.hall.background.close()
         if self.cluster_node is not None and await self.cluster_node.hand_over():
@@ -322,16 +322,16 @@ class Node:
         await asyncio.sleep(0)
 
     def let_go(self) -> None:
-        """Whoever has waited for an answer for a while had better ask another node."""
+        """Close Kafka connections that have waited too long for a commit, so that their clients ask another node."""
         self._kafka.let_go()
 
     async def drop(self) -> None:
-        """Throw everything away that is in memory: it may hold what was never committed. Nobody was told of it."""
+        """Discard all state in memory: it may include entries that were never committed, and never acknowledged."""
         self.hall.background.close()
         await self._scaler.stop()
         self.status.state = self.status.state or "starting anew"
         await self.scrubber.stop()
-        self.hall.commits.abandon()  # From here on nothing is written.
+        self.hall.commits.abandon()  # Nothing is written after this.
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
         for connection in list(self._kafka.connections.registered):
@@ -346,18 +346,18 @@ class Node:
 
 
 def tell_recovery(hall: Hall, report: Recovered) -> None:
-    """Say what recovery found wrong with the write-ahead log."""
+    """Log the damage that recovery found in the write-ahead log."""
     for damage in report.damage:
         _log.error(
             "a part of the write-ahead log is damaged; run longhall doctor",
             extra={"position": damage.position, "next_position": damage.next_position},
         )
     for position in report.corrected:
-        _log.error("a bit of the write-ahead log had flipped and was put right", extra={"position": position})
+        _log.error("a flipped bit of the write-ahead log was corrected", extra={"position": position})
     if report.cut_bytes:
         _log.warning(
-            "the end of the write-ahead log was not whole and was cut: a write that nobody was promised, or damage "
-            "within a second of the last one",
+            "the end of the write-ahead log was incomplete and was cut: a write that was not acknowledged, or damage "
+            "within a second of the last write",
             extra={"position": report.end, "bytes": report.cut_bytes},
         )
     hall.log_cut_bytes = report.cut_bytes
@@ -369,7 +369,7 @@ def _alone(world: World, settings: Settings) -> Identity:
     if identity.member:
         raise LonghallError(
             Code.INVALID_CONFIGURATION,
-            f"{settings.data} is kept together with other nodes: name their ZooKeeper with --coordinator",
+            f"{settings.data} belongs to a cluster: name its ZooKeeper with --coordinator",
         )
     return identity
 
@@ -377,19 +377,19 @@ def _alone(world: World, settings: Settings) -> Identity:
 def _of_the_leader(world: World, settings: Settings) -> Identity:
     identity = read_identity(world.disk)
     if identity is None:
-        raise LonghallError(Code.NOT_READY, f"there is nothing in {settings.data} yet")
+        raise LonghallError(Code.NOT_READY, f"{settings.data} has no data yet")
     return identity
 
 
 def closed_api(settings: Settings) -> str:
-    """Why the API answers nobody, or nothing if it does."""
+    """Why the API refuses all requests; empty if it serves them."""
     if settings.credentials or parse_address(settings.http).is_loopback:
         return ""
     return "the API is open on loopback only, or to those who have credentials: start the node with --credentials"
 
 
 def options_of(settings: Settings) -> HallOptions:
-    """The broker's share of the settings."""
+    """The options of the broker, from the settings."""
     return HallOptions(
         auto_create_topics=settings.auto_create_topics,
         default_partitions=settings.default_partitions,

@@ -1,8 +1,8 @@
-"""The part of a node that keeps a hall together with others: made beside the doors, taken apart with them.
+"""The part of a node that belongs to a cluster: created with the doors, closed with them.
 
-It wires the rooms of the cluster to the node: links to the others, the member with its role, the session at the
-coordinator, and the router of what the leader has to answer. When the hall has to be thrown away, `fallen` says why;
-whoever runs the node starts it anew.
+It connects the rooms of the cluster to the node: peer connections, the replica, the coordinator session, and the
+router. When the state in memory must be discarded, `fallen` has the reason, and `node.lifecycle` starts the node again
+from its data directory.
 """
 
 from __future__ import annotations
@@ -58,22 +58,25 @@ if TYPE_CHECKING:
     from longhall.node.assembly import Node
 
 LOOK_S: Final = 0.02
-TURN_S: Final = 0.5  # Between two tries to fetch everything while somebody else does.
+TURN_S: Final = 0.5  # Between two attempts of a full sync while its source serves another node.
 
 _log = logging.getLogger("longhall.cluster_node")
 
 
 @final
 class ClusterNode:
-    """See the module."""
+    """One node of a cluster: its peers, its coordinator session and, after `recover`, its replica.
+
+    Invariant: `fallen` is set at most once. The node is dropped then, and a new object takes its place.
+    """
 
     def __init__(self, node: Node, place: JoinState) -> None:
         self.place = place
         self.peers_at = Address("", 0)
         self.fallen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.damaged = False  # What is in the directory is not to be gone on with.
-        self.refetch_from = 0  # The node to fetch everything from before the next start, if that is why it fell.
-        self.doubt: RecordDoubted | None = None  # Why the node takes no part before there is another record.
+        self.damaged = False  # The copy in the data directory must not be used.
+        self.refetch_from = 0  # The source of the full sync before the next start; 0 if none is needed.
+        self.doubt: RecordDoubted | None = None  # Why the node is halted until there is another record.
         self.hall_id = node.hall.hall_id
         self.in_sync_min = node.settings.in_sync_min
         self._node = node
@@ -98,18 +101,18 @@ class ClusterNode:
         self.recovery = RecordRecovery(place.coordinator, self.peers, hall.hall_id, self, more)
         self.member: GroupReplica | None = None
         self._rejoined: RecoveredReplica | None = None
-        self._divergent = False  # It leads, and its state is not the majority's.
+        self._divergent = False  # This node leads, and its state differs from the majority's.
         self._fetching: asyncio.Task[None] | None = None
         self._withdrawing: asyncio.Task[None] | None = None
-        self._fetched_all = False  # Beside what is here, so that what is damaged here goes with the next start.
+        self._fetched_all = False  # A full sync is complete; the next start replaces the damaged copy with it.
         self._watch: Watch | None = None
         hall.leadership = self.session
         confirming = LeadershipCheck(self.session, self.peers, self._epoch, self._electable)
         node.service.join(self.session, self.peers, confirm=confirming.confirm)
         node.name(place.node, node.settings.rack)
-        self.group_directory: GroupReconciler | None = None  # The wings of this hall,
-        self.wings: GroupAdministration | None = None  # and what operators may ask of them,
-        self.main: GroupClient | None = None  # or the hall that this is a wing of.
+        self.group_directory: GroupReconciler | None = None  # The wings of the main hall,
+        self.wings: GroupAdministration | None = None  # and the operations of operators on them;
+        self.main: GroupClient | None = None  # in a wing, the client of the main hall.
         if place.wing is None:
             self.group_directory = GroupReconciler(
                 hall, self.session, place.root, place.member_file.life, place.secrets, confirming.confirm
@@ -132,7 +135,7 @@ class ClusterNode:
             self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:
-        """Fill the hall from the directory, as one of several."""
+        """Recover the hall from the data directory, as a replica."""
         hall = self._node.hall
         place = self.place
         if place.identity.member:
@@ -148,7 +151,7 @@ class ClusterNode:
         return self._rejoined.report
 
     def _check_record(self, hall: Hall) -> None:
-        """Nobody leads or follows under a record that is older than the log: the coordinator was restored."""
+        """Raises RecordDoubted if the record is older than the log: the coordinator was restored from a backup."""
         assert hall.replica is not None
         if hall.replica.epoch > self.place.state.epoch:
             raise RecordDoubted(
@@ -157,7 +160,7 @@ class ClusterNode:
             )
 
     async def join(self) -> None:
-        """The doors are open: take part."""
+        """Register with the coordinator and join replication. The doors are open."""
         node, settings = self._node, self._node.settings
         assert self._rejoined is not None
         options = member_options(settings)
@@ -177,7 +180,7 @@ class ClusterNode:
                 "peer": str(self.peers_at),
             },
             rack=settings.rack,
-            feature_level_min=OLDEST if self.place.level_max > OLDEST else 0,  # The first version said nothing.
+            feature_level_min=OLDEST if self.place.level_max > OLDEST else 0,  # The first version did not publish it.
             feature_level_max=self.place.level_max if self.place.level_max > OLDEST else 0,
             unfit=self.condition(),
         )
@@ -186,7 +189,7 @@ class ClusterNode:
             self._watch = self.place.root.watch_wings(self._wings_changed)
 
     async def settled(self) -> None:
-        """Wait until clients can be sent somewhere."""
+        """Wait until a leader is known that serves clients."""
         while True:
             if self.session.has_leader and not self.damaged:
                 self._node.status.state = None
@@ -194,27 +197,27 @@ class ClusterNode:
             await asyncio.sleep(LOOK_S)
 
     async def hand_over(self) -> bool:
-        """The node is about to stop: if it leads, another one leads first. Whether that happened."""
+        """Transfer the leadership before this node stops. True if another node leads."""
         try:
             return await self.session.transfer_leadership()
-        except LonghallError:  # The log says why. Then others find out by themselves.
+        except LonghallError:  # Already logged. The others elect a leader when the session ends.
             return False
 
     async def retire(self) -> None:
-        """The node stops: unless it leads still, it follows no more, and nobody waits for it or chooses it."""
+        """Stop following and withdraw before this node stops. A node that still leads does nothing here."""
         if self.member is not None and not self.session.serving:
             await self.member.stop()
             await self.withdraw()
 
     async def withdraw(self) -> None:
-        """The node stops; the others need not wait for it."""
+        """Withdraw from the record, so that the others do not wait for this node."""
         try:
             await self.session.withdraw()
         except CoordinationError as error:
-            _log.info("others will notice by themselves that this node stops", extra={"reason": str(error)})
+            _log.info("this node could not withdraw from the record before its stop", extra={"reason": str(error)})
 
     async def leave(self, *, cleanly: bool) -> None:
-        """Take no part any more."""
+        """Stop the session, replication and all connections. `cleanly` records a clean stop in the data directory."""
         for task in (self._fetching, self._withdrawing):
             if task is not None:
                 task.cancel()
@@ -232,20 +235,20 @@ class ClusterNode:
             await self._node.hall.commits.durable()
             self.place.leave_cleanly(self._node.world)
 
-    # What is heard
+    # Callbacks
 
     async def lead(self) -> None:
         """The replica leads: serve clients."""
         self._node.lead()
 
     def _wings_changed(self, wings: Mapping[str, ReplicationGroup]) -> None:
-        """Of a wing: who should lead and keep it may be others from now on."""
+        """Apply the record of this node's wing: its hosts and its preferred leader may have changed."""
         wing = wings.get(self.place.wing.name) if self.place.wing is not None else None
         if wing is not None and wing.hosts:
             self.session.set_placement(wing.hosts[0], len(wing.wanted or wing.hosts))
 
     async def _others_metrics(self) -> dict[str, list[Block]]:
-        """What the wings on this host count."""
+        """The metrics of the wing processes on this host."""
         asked: dict[str, Awaitable[bytes]] = {}
         for wing in self.group_directory.records.values() if self.group_directory is not None else ():
             client = self.group_directory.client(wing.number) if self.group_directory is not None else None
@@ -257,19 +260,19 @@ class ClusterNode:
         return await self._node.registry.render()
 
     def _epoch(self) -> int:
-        """The newest that this node was told of."""
+        """The newest epoch that this node knows."""
         led = self.session.epoch(CATALOGUE_SHARD)
         return led if self.member is None else max(led, self.member.epoch)
 
     def _electable(self) -> frozenset[int]:
-        """Whoever may be on record as in sync, as far as this node knows."""
+        """The nodes that may be in the in-sync set of the record, as far as this node knows."""
         leading = self.member.leading if self.member is not None else None
         if leading is None:
             return frozenset(self.session.in_sync(CATALOGUE_SHARD))
         return leading.in_sync | (leading.asked or frozenset())
 
     def condition(self) -> str:
-        """Why another node should lead, if one should."""
+        """Why this node should not lead; empty if it may."""
         repairs = self.place.repairs
         if repairs.reason and self._is_in_sync():
             _log.info("this replica is repaired and in sync", extra={"reason": repairs.reason})
@@ -281,7 +284,7 @@ class ClusterNode:
         if self.place.unclean and self.member is not None and self.member.role_of(CATALOGUE_SHARD) is not Role.LEADER:
             if not self.member.is_following:
                 return UNCLEAN
-            self.place.unclean = False  # It agrees with a leader.
+            self.place.unclean = False  # Its log matches the leader's.
         return "full" if self._node.hall.storage_full else ""
 
     def _is_in_sync(self) -> bool:
@@ -306,12 +309,12 @@ class ClusterNode:
                 and (leader or others)
             ):
                 self.damaged = True
-                self.refetch_from = leader  # NOBODY while the next one is being chosen: it is asked for again.
-            _log.warning("the hall is started anew", extra={"reason": reason})
+                self.refetch_from = leader  # NOBODY during an election: the next start looks again.
+            _log.warning("the hall restarts from the data directory", extra={"reason": reason})
             self.fallen.set_result(reason)
 
     def raise_level(self, level: int) -> None:
-        """The cluster is at this feature level: the directory says so before anything is written in it."""
+        """Raise the feature level: it is stored in the data directory before any entry is written in its formats."""
         if level > self.place.level_max:
             self.restart(
                 f"the cluster is at feature level {level}, and this version knows up to {self.place.level_max}"
@@ -321,7 +324,7 @@ class ClusterNode:
             if level > self.place.level:
                 self.place.raise_level(self._node.world, level)
         except OSError as error:
-            raise LonghallError(Code.STORAGE_FULL, f"the new feature level cannot be noted: {error}") from None
+            raise LonghallError(Code.STORAGE_FULL, f"the new feature level cannot be stored: {error}") from None
         self.peers.level = self.place.level
         if self.member is not None:
             self.member.raise_level(self.place.level)
@@ -329,7 +332,7 @@ class ClusterNode:
             self._withdraw_receipt_secret()
 
     def _withdraw_receipt_secret(self) -> None:
-        """The session tells the level again and again, so this is tried again as well."""
+        """Remove the receipt secret from the record. The session repeats the call, so a failure is retried."""
         if self._withdrawing is None or self._withdrawing.done():
             work = withdraw_secret(self.place.coordinator)
             self._withdrawing = asyncio.get_running_loop().create_task(_quietly(work), name="withdraw secret")
@@ -346,12 +349,12 @@ class ClusterNode:
     def promise(self, epoch: int) -> CopyReport:
         """Take nothing from leaders before this epoch: the record is about to be rebuilt."""
         if self.member is None:
-            raise LonghallError(Code.NOT_READY, "this node takes no part")
+            raise LonghallError(Code.NOT_READY, "this node is not in service")
         self.member.vote(epoch)
         return self.report()
 
     def report(self) -> CopyReport:
-        """What this node has, for others that ask."""
+        """The state of this node's copy, for other nodes."""
         member, member_file = self.member, self.place.member_file
         known = CopyReport(
             node=self.place.node,
@@ -365,7 +368,7 @@ class ClusterNode:
         return known if member is None else report_of(member, known)
 
     def record_changed(self, state: ShardState) -> None:
-        """A coordinator that loses its data is not believed against this."""
+        """Store the newest record seen, so that an older record of a restored coordinator is rejected later."""
         member_file = self.place.member_file
         if state.revision > member_file.revision:
             member_file.revision, member_file.rebuilt, member_file.drains = (
@@ -386,20 +389,20 @@ class ClusterNode:
         try:
             write_member_file(self._node.world.disk, self.place.member_file)
         except OSError as error:
-            _log.warning("the record that was seen could not be noted", extra={"reason": str(error)})
+            _log.warning("the newest record could not be stored", extra={"reason": str(error)})
 
     def _remove_leavings(self) -> None:
-        """The copy here is in sync: what a full sync replaced is not needed any more."""
+        """Remove the copy that a full sync replaced: this replica is in sync."""
         hall = self._node.hall
         paths = replaced_copies(self._node.world.disk)
         if paths and paths[-1] not in hall.removals:
-            _log.info("the copy that a full sync has replaced is removed")
+            _log.info("the copy that a full sync replaced is removed")
             hall.removals += paths
             if hall.removal_wanted is not None:
                 hall.removal_wanted.set()
 
     def refuse_leader(self, leader: int, reason: str) -> None:
-        """The leader lacks what was committed here. Unless an operator gave that up, this node takes no part."""
+        """Halt: the leader lacks entries that are committed here. If an operator gave them up, run a full sync."""
         member, state = self.member, self.session.state
         assert member is not None
         if state.unclean_epoch > member.replica.epoch:
@@ -407,7 +410,7 @@ class ClusterNode:
             return
         self.doubt = RecordDoubted(
             f"node {leader} leads epoch {state.epoch} and lacks entries that were committed here, up to "
-            f"{member.replica.committed}: `longhall cluster recover` shows who has what; to give this copy up, move "
+            f"{member.replica.committed}: `longhall cluster recover` shows all copies; to give this copy up, move "
             "the data directory away and start again",
             epoch=state.epoch,
         )
@@ -418,7 +421,7 @@ class ClusterNode:
         remedy = self.place.repairs.failed(failure)
         if isinstance(failure, Diverged) and leader == self.place.node:
             self._divergent = True
-            return  # It is unfit: another one leads soon, and then everything is fetched from that one.
+            return  # It is unfit: after the next election it syncs from the new leader.
         self._node.status.state = f"this replica is being repaired: {failure}"
         if remedy is Remedy.RESTART:
             self.restart(f"the state is rebuilt from the disk: {failure}")
@@ -426,17 +429,17 @@ class ClusterNode:
             self._give_up_copy(leader, str(failure))
 
     def _give_up_copy(self, leader: int, reason: str) -> None:
-        """Nothing begins with what is in the directory until everything is fetched."""
+        """Discard the copy in the data directory: the node serves again after a full sync."""
         self.damaged = True
         if leader in (NOBODY, self.place.node):
-            self.restart(reason)  # Whoever leads next is asked.
+            self.restart(reason)  # The next start syncs from the next leader.
         else:
             self.refetch(leader, reason)
 
     def refetch(self, leader: int, reason: str, *, given_up: bool = False) -> None:
-        """A full sync from the leader replaces the copy here. `given_up`: an operator lets it go."""
+        """A full sync from the leader replaces the copy here. `given_up`: an operator gave it up."""
         if self._fetching is None and self.member is not None:
-            _log.info("everything is fetched", extra={"from": leader, "reason": reason})
+            _log.info("a full sync begins", extra={"from": leader, "reason": reason})
             replica = self.member.replica
             history = LogHistory(
                 epochs=replica.epochs.snapshot(),
@@ -449,10 +452,10 @@ class ClusterNode:
             self._fetching = background.start("full sync", partial(self._fetch, leader, history), fatal=True)
 
     async def _fetch(self, node: int, history: LogHistory) -> None:
-        """Beside what is here, so that the doors stay open; the next life puts it in its place."""
+        """Run a full sync into a directory beside the copy, with the doors open. The next start replaces the copy."""
         rate = self._node.settings.copy_bytes_a_second
         try:
-            await self.session.withdraw()  # Nobody may choose this node meanwhile.
+            await self.session.withdraw()  # This node must not be elected meanwhile.
             while True:
                 if await self._fetched(node, rate, history):
                     self._fetched_all = True
@@ -462,13 +465,13 @@ class ClusterNode:
             self.refuse_leader(node, str(error))
             return
         except (OSError, TimeoutError, LonghallError, CoordinationError) as error:
-            _log.warning("the full sync failed; it is tried again", extra={"reason": str(error)})
+            _log.warning("the full sync failed and will be retried", extra={"reason": str(error)})
         else:
             self.damaged = False
-        self.restart(f"everything is fetched from node {node}")
+        self.restart(f"a full sync from node {node}")
 
     async def _fetched(self, node: int, bytes_a_second: int, history: LogHistory) -> bool:
-        """False while somebody else fetches."""
+        """Run one full sync. False if the source serves another node at the moment."""
         try:
             await full_sync_beside(self._node.world, self.peers, node, bytes_a_second, history)
         except LonghallError as error:
@@ -478,7 +481,7 @@ class ClusterNode:
         return True
 
     def _store_topics(self, topics: GroupTopics) -> None:
-        """This process stores what is placed in its group."""
+        """Store the topics that are placed in this group."""
         broker = self._node.broker
         broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
         broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
@@ -487,7 +490,7 @@ class ClusterNode:
 
 
 def _placed_queue(hall: Hall, name: str) -> PlacedQueue | None:
-    """A queue as the catalogue here has it, also before its groups are known."""
+    """A queue from the local catalogue, also before its groups are known."""
     queue = hall.running_queue(name)
     return PlacedQueue(name, queue.settings, queue.entry.topic_id) if queue is not None else None
 
@@ -496,4 +499,4 @@ async def _quietly(work: Awaitable[None]) -> None:
     try:
         await work
     except CoordinationError as error:
-        _log.debug("the coordinator could not be asked", extra={"reason": str(error)})
+        _log.debug("the coordinator did not answer", extra={"reason": str(error)})

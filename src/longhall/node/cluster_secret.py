@@ -1,8 +1,8 @@
-"""The files with which a node shows others who it is: the cluster's secret, and what ZooKeeper wants to see.
+"""The files with which a node authenticates: the cluster's secret, and the credentials for ZooKeeper.
 
-Neither is ever on a command line or in the environment: settings name files, and nobody else may read those. The secret
-file is read again when it has changed and on SIGHUP, so a secret is replaced while nodes run. One that cannot be read
-then leaves the secrets as they were, and the log says why.
+Neither is ever on a command line or in the environment: settings name files, which other users must not be able to
+read. The secret file is read again when it has changed and on SIGHUP, so a secret is replaced while nodes run. If it
+cannot be read then, the old secrets stay valid and the reason is logged.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _log = logging.getLogger("longhall.node")
 
 @final
 class SecretFile:
-    """The secrets of a cluster as their file has them; the empty one where no setting names a file."""
+    """The secrets of a cluster, as last read from their file; the empty secret if no setting names a file."""
 
     def __init__(self, path: str | None) -> None:
-        """LonghallError with one line that says what to do."""
+        """Raises LonghallError with one line that says what to do."""
         self._path = path
         self._stamp = self._look()
         self.secrets = Secrets(self._read(path)) if path else Secrets()
         self._warn()
 
     def reload(self) -> None:
-        """Use what the file says now."""
+        """Read the file again. If it cannot be used, the old secrets stay valid."""
         if not self._path:
             return
         self._stamp = self._look()
@@ -52,7 +52,7 @@ class SecretFile:
             self._warn()
 
     async def watch(self) -> None:
-        """Look now and then whether the file has changed, until cancelled."""
+        """Check periodically whether the file has changed, until cancelled."""
         while self._path:
             await asyncio.sleep(LOOK_S)
             if self._look() != self._stamp:
@@ -79,7 +79,7 @@ class SecretFile:
 
 
 def coordinator_of(settings: Settings) -> ZooKeeperAddress:
-    """Where ZooKeeper is, with what shows it who this node is."""
+    """The address of ZooKeeper, with the credentials of this node."""
     assert settings.coordinator is not None
     address = parse_address(settings.coordinator)
     path = settings.coordinator_auth

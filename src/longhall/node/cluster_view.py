@@ -1,4 +1,4 @@
-"""What the console shows of the cluster, read from the session and the member at the moment somebody asks."""
+"""The cluster as the console shows it, read from the session and the replica at each request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from longhall.node.cluster_node import ClusterNode
 
 
 def view_of(cluster_node: ClusterNode, alive: Mapping[int, bool | None]) -> ClusterView:
-    """How things stand, as this node sees it. `alive` says which of the registered nodes answer."""
+    """The cluster as this node sees it. `alive` says which of the registered nodes answer."""
     session, member = cluster_node.session, cluster_node.member
     leader = session.state.leader
     in_sync = session.in_sync(CATALOGUE_SHARD)
@@ -106,12 +106,12 @@ def _wings(cluster_node: ClusterNode) -> list[WingView]:
 
 
 async def families_of(cluster_node: ClusterNode, liveness: Liveness) -> Iterable[Family]:
-    """The same for whoever scrapes."""
+    """The same as metric families."""
     view = view_of(cluster_node, await liveness.probe(cluster_node.session.living))
     return [*company_families(view), *peer_families(cluster_node.peers.refused)]
 
 
 async def answer(cluster_node: ClusterNode, liveness: Liveness) -> Response:
-    """`/cluster`."""
+    """The response to `/cluster`."""
     view = view_of(cluster_node, await liveness.probe(cluster_node.session.living))
     return Response(HTTPStatus.OK, msgspec.json.encode(view), "application/json")

@@ -1,7 +1,7 @@
-"""Who may ask, and the keys that queues may name: files that are read at the start and again on SIGHUP.
+"""The files of credentials and of encryption keys, read at the start and again on SIGHUP.
 
-A file of credentials that others may read gives away everybody's secrets, so it is refused. At the start a file that
-cannot be used is an error; later the old list goes on to hold, and the log says why.
+A file of credentials that other users can read is refused, because it exposes all secrets. At the start a file that
+cannot be used is an error; later the old values stay in force and the reason is logged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Entries = TypeVar("_Entries", bound=Sized)
 
 @final
 class Known:
-    """What the two files said when they were last read; None for a file that no setting names."""
+    """The contents of the two files, as last read; None for a file that no setting names."""
 
     def __init__(self, credentials_file: str | None, keys_file: str | None) -> None:
         """Raises LonghallError with one line that says what to do."""
@@ -39,7 +39,7 @@ class Known:
             self.keys = Keys(read_keys(read_text(KEYS, keys_file, private=False)))
 
     def reload(self) -> None:
-        """Read both files again. A file that cannot be used leaves the values before in force."""
+        """Read both files again. If a file cannot be used, its old values stay in force."""
         if self._credentials_file and self.credentials is not None:
             path = self._credentials_file
             _reload(

@@ -1,4 +1,4 @@
-"""Settings that cannot be more than the descriptors which the system allows: open segments, and connections."""
+"""Settings that the limit of file descriptors bounds: open segments and connections."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 
 from longhall.node.settings import Settings
 
-SHARE: Final = 3  # A third for segments, and one for each of the two doors that many clients come to.
+SHARE: Final = 3  # One third for segments, and one for each of the two doors with many clients.
 LEAST: Final = 32
 
 _log = logging.getLogger("longhall.node")
 
 
 def fit(settings: Settings, descriptors: int) -> Settings:
-    """The settings as far as so many descriptors allow them."""
+    """The settings, reduced to this number of descriptors."""
     share = max(LEAST, descriptors // SHARE)
     return msgspec.structs.replace(
         settings,
@@ -27,10 +27,10 @@ def fit(settings: Settings, descriptors: int) -> Settings:
 
 
 def say_what_is_less(asked: Settings, fitted: Settings, descriptors: int) -> None:
-    """Log what the system does not allow. Segments are closed and opened again; who may not connect has to know why."""
+    """Log a reduced limit of connections. Fewer open segments cost only time, so they are not logged."""
     if fitted.connections_max < asked.connections_max:
         _log.warning(
-            "fewer connections are let in than connections_max says: raise the limit of open files (ulimit -n)",
+            "fewer connections are accepted than connections_max allows: raise the limit of open files (ulimit -n)",
             extra={
                 "connections_max": fitted.connections_max,
                 "asked": asked.connections_max,

@@ -1,15 +1,15 @@
-"""Exceptions that nobody caught: which of them stop the node, and which cost one connection.
+"""Uncaught exceptions: which of them stop the node, and which end one connection.
 
-    where it came from                                  what follows
+    origin                                              consequence
     a callback or a watched task, through a room        the node stops: state may be half changed, and recovery
     that owns state                                     rebuilds it from the log
     a callback of a connection, through the broker,     the same
     the shards, the log, the queues or the topics
     any other callback of a connection                  that connection ends; the failure is logged
-    a request's task that nobody waited for             the failure is logged: an entry that was appended and could
+    a request's task that is not awaited                the failure is logged: an entry that was appended and could
                                                         not be applied has stopped the node already (`Hall.halt`)
 
-The rooms are read off the exception's traceback.
+The exception's traceback shows the rooms.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("longhall.node")
 
 @final
 class ExceptionHandler:
-    """See the module. For `loop.set_exception_handler`; `halt` stops the node."""
+    """The handler for `loop.set_exception_handler`. It calls `halt` for a fatal exception and logs all others."""
 
     def __init__(self, halt: Callable[[Exception], None]) -> None:
         self.unhandled = 0  # Exceptions that were logged and stopped nothing.

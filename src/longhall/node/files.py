@@ -1,4 +1,4 @@
-"""Small files that an operator writes and the node reads: whole, as text, and never waiting for them."""
+"""Small files that an operator writes and the node reads: as a whole, as text, and without blocking."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _log = logging.getLogger("longhall.node")
 
 
 def read_text(setting: str, path: str, *, private: bool, group: bool = True) -> str:
-    """The text of the file that a setting names; a private one must be kept from others, and from its `group` as well
-    where that is False.
+    """The text of the file that a setting names. Other users must not have access to a private file, nor its group if
+    `group` is False.
 
     Raises LonghallError with one line that names the setting and says what to do.
     """
@@ -38,11 +38,11 @@ def read_text(setting: str, path: str, *, private: bool, group: bool = True) -> 
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise refused(setting, f"{path} is no text in UTF-8") from None
+        raise refused(setting, f"{path} is not text in UTF-8") from None
 
 
 def make_private(directory: str, names: Iterable[str]) -> None:
-    """Take everybody else's permissions from these files, as far as they exist and are this user's to change."""
+    """Remove the permissions of other users from these files, if they exist and belong to this user."""
     for name in names:
         path = os.path.join(directory, name)
         try:
@@ -51,14 +51,14 @@ def make_private(directory: str, names: Iterable[str]) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            _log.warning("others may read a file with a secret", extra={"path": path, "reason": str(error)})
+            _log.warning("other users can read a file with a secret", extra={"path": path, "reason": str(error)})
 
 
 def refused(setting: str, what: str) -> LonghallError:
-    """A setting whose file cannot be used."""
+    """The error for a setting whose file cannot be used."""
     return LonghallError(Code.INVALID_CONFIGURATION, f"{setting}: {what}")
 
 
 def _at_once(path: str, flags: int) -> int:
-    """A pipe in the file's place must not keep the node waiting."""
+    """Open without blocking: the path may be a pipe."""
     return os.open(path, flags | os.O_NONBLOCK)

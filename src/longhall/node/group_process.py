@@ -1,7 +1,7 @@
-"""The process of a wing on one host, as the host's main process starts it: its orders come first on standard input.
+"""The process of a wing on one host. The host's main process starts it and writes its orders to its standard input.
 
-It is a node like any other, of a hall of its own: another directory, another record at the coordinator, other nodes
-beside it. When the main process is gone, however it went, so is this one: a host is there as a whole or not at all.
+It is a complete node of another replication group, with its own directory, record and replicas. It ends when the main
+process ends, for whatever reason, so that the processes of a host live and die together.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from longhall.node.start_parameters import read_start_parameters
 
 PROGRAM: Final = "longhall.node.group_process"
 DIRECTORY: Final = "wings"
-LOCAL: Final = "127.0.0.1:0"  # For doors that nobody but the main process has to find.
-PARTITIONS_APART: Final = 1 << 24  # Numbers of partitions, and so ids of messages, are not those of another wing.
+LOCAL: Final = "127.0.0.1:0"  # For doors that only the main process uses.
+PARTITIONS_APART: Final = 1 << 24  # Per wing, so that partition numbers and message ids of two wings differ.
 
 
 class WingOrders(msgspec.Struct, kw_only=True, frozen=True):
-    """What such a process is told."""
+    """The start parameters of a wing process."""
 
     wing: ReplicationGroup
     settings: Settings
 
 
 def settings_of(settings: Settings, wing: ReplicationGroup, node: int, level: int) -> Settings:
-    """Those of a wing's process: everything of the host's but where it is. It raises its feature level by itself, but
-    never above that of the hall.
+    """The settings of a wing process: those of the host, with other addresses and another directory. The wing raises
+    its feature level by itself, but never above that of the main hall.
     """
     advertised = parse_address(settings.advertised_kafka) if settings.advertised_kafka is not None else None
     return msgspec.structs.replace(
@@ -54,10 +54,10 @@ def settings_of(settings: Settings, wing: ReplicationGroup, node: int, level: in
 
 
 def main() -> int:
-    """Serve the wing until the main process says that it is enough, or is gone."""
+    """Serve the wing until the main process stops it or ends."""
     from longhall.node.lifecycle import run
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # One at the terminal is for the main process, who stops us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # An interrupt at the terminal is for the main process.
     orders = read_start_parameters(WingOrders, "`longhall serve`")
     return run(orders.settings, wing=orders.wing)
 

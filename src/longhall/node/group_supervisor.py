@@ -1,7 +1,7 @@
-"""Processes of wings on this host: started when a wing is to be here, again when one has died, stopped when it goes.
+"""The supervisor of the wing processes on one host: starts them, restarts those that died, stops them.
 
-They outlive the lives of the main process, which may have to begin anew without them: who they are is kept from one
-life to the next. They end with the process itself, by the pipe that it holds.
+The main process may discard its state and start a new life; the wing processes continue through that, so the
+supervisor is handed from one life to the next. They end with the main process, because their standard input ends.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from longhall.node.group_process import PROGRAM, WingOrders
 from longhall.node.settings import Settings
 
 LOOK_S: Final = 0.1
-PAUSE_S_FIRST: Final = 0.2  # Before one is started again; twice as long each time,
+PAUSE_S_FIRST: Final = 0.2  # Before a restart; doubled each time,
 PAUSE_S_MAX: Final = 10.0  # up to this.
-CALM_S: Final = 60.0  # Whoever lived so long begins with the first pause again.
-STOP_S_MORE: Final = 60.0  # For one to stop, beyond the time it has to drain.
+CALM_S: Final = 60.0  # A process that ran this long restarts after the first pause again.
+STOP_S_MORE: Final = 60.0  # For a process to stop, beyond its time to drain.
 
 _log = logging.getLogger("longhall.wings")
 
 
 @final
 class Ward:
-    """One process, or the one that follows it."""
+    """One wing and its current process, if any."""
 
     def __init__(self, wing: ReplicationGroup) -> None:
         self.wing = wing
         self.process: subprocess.Popen[bytes] | None = None
         self.began_s = 0.0
         self.pause_s = PAUSE_S_FIRST
-        self.next_s = 0.0  # Not to be started before.
+        self.next_s = 0.0  # The process is not started before this time.
         self.stopping = False
 
     @property
@@ -52,23 +52,23 @@ class Ward:
 
 @final
 class GroupSupervisor:
-    """See the module."""
+    """The wing processes of this host, by wing. Invariant: a wing has at most one process at a time."""
 
     def __init__(self) -> None:
         self.wards: dict[str, Ward] = {}
-        self.settings_for: Callable[[ReplicationGroup], Settings] | None = None  # Of the life that is lived now.
+        self.settings_for: Callable[[ReplicationGroup], Settings] | None = None  # Set by the current life of the node.
         self._wanted: dict[str, ReplicationGroup] = {}
         self._ending = False
 
     def want(self, wings: list[ReplicationGroup]) -> None:
-        """These wings have a process here, and no others."""
+        """Set the wings that have a process on this host. All others are stopped."""
         self._wanted = {wing.name: wing for wing in wings}
         for wing in wings:
             if wing.name not in self.wards:
                 self.wards[wing.name] = Ward(wing)
 
     async def mind(self) -> None:
-        """Start and stop until it is cancelled."""
+        """Start and stop processes until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             for ward in list(self.wards.values()):
@@ -100,9 +100,9 @@ class GroupSupervisor:
         assert process.stdin is not None
         try:
             process.stdin.write(msgspec.json.encode(WingOrders(wing=ward.wing, settings=settings)) + b"\n")
-            process.stdin.flush()  # And it stays open until we are gone.
+            process.stdin.flush()  # The pipe stays open until this process ends.
         except OSError as error:
-            _log.warning("a wing ended before it had its orders", extra={"wing": ward.wing.name, "reason": str(error)})
+            _log.warning("a wing process ended before its start", extra={"wing": ward.wing.name, "reason": str(error)})
 
     def _ended(self, ward: Ward, now_s: float) -> None:
         assert ward.process is not None
@@ -114,22 +114,22 @@ class GroupSupervisor:
         ward.pause_s = PAUSE_S_FIRST if now_s - ward.began_s > CALM_S else min(2 * ward.pause_s, PAUSE_S_MAX)
         ward.next_s = now_s + ward.pause_s
         told = {"wing": ward.wing.name, "code": code, "again_in_s": ward.pause_s}
-        _log.warning("the process of a wing has ended and is started again", extra=told)
+        _log.warning("a wing process ended and is restarted", extra=told)
 
     def tell(self, number: signal.Signals) -> None:
-        """Hand a signal on to all of them."""
+        """Send a signal to all processes."""
         for ward in self.wards.values():
             _send(ward, number)
 
     async def stop(self, seconds: float) -> None:
-        """All of them, cleanly if they do it in time."""
+        """Stop all processes; kill those that take longer than their time."""
         self._ending = True
         self.tell(signal.SIGTERM)
         running = [ward.process for ward in self.wards.values() if ward.runs and ward.process is not None]
         waits = [asyncio.to_thread(process.wait, seconds + STOP_S_MORE) for process in running]
         for process, ended in zip(running, await asyncio.gather(*waits, return_exceptions=True), strict=True):
             if isinstance(ended, subprocess.TimeoutExpired):
-                _log.warning("a wing did not stop in time and was ended", extra={"pid": process.pid})
+                _log.warning("a wing process did not stop in time and was killed", extra={"pid": process.pid})
                 process.kill()
 
 

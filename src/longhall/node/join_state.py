@@ -1,4 +1,4 @@
-"""A node's place in a cluster, taken before its hall is recovered: the session, the number, and which hall it is."""
+"""Joining a cluster, before the hall is recovered: the coordinator session, the node number and the hall id."""
 
 from __future__ import annotations
 
@@ -32,23 +32,26 @@ from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
 from longhall.world.ports import World
 
-PROPOSED: Final = f"{IDENTITY}.proposed"  # Of a directory that is about to make the record; it survives a crash.
-PATIENCE_MS: Final = 120_000  # For the session of whoever had the number before; the longest session lasts half of it.
+PROPOSED: Final = f"{IDENTITY}.proposed"  # The identity proposed for the first record; survives a crash.
+PATIENCE_MS: Final = 120_000  # For the session of an earlier node of this number; the longest session is half of it.
 
 _log = logging.getLogger("longhall.node")
 
 
 class RecordDoubted(LonghallError):
-    """The coordinator's record contradicts what this node has: it takes no part until that is settled."""
+    """The coordinator's record contradicts the log of this node, which is halted until that is resolved."""
 
     def __init__(self, reason: str, *, epoch: int = 0) -> None:
         super().__init__(Code.NOT_READY, reason)
-        self.epoch = epoch  # The record must be of a later one to be believed.
+        self.epoch = epoch  # A record must have a greater epoch to be accepted.
 
 
 @final
 class JoinState:
-    """See the module. `identity` is that of the directory: it may have been a lone node's until now."""
+    """The result of joining: coordinator, identity, member file, record and feature level of this node.
+
+    `identity` is that of the data directory, which may have been a lone node's before.
+    """
 
     def __init__(
         self,
@@ -65,12 +68,12 @@ class JoinState:
         self.state = state
         self.level = level  # The feature level of the cluster,
         self.level_max = level_max  # and the newest that this node knows.
-        self.secrets = Secrets()  # That processes of the cluster prove to each other.
-        self.root = coordinator  # Of the cluster; that of a wing is a part of it.
-        self.wing: ReplicationGroup | None = None  # The one that this node belongs to, if it is one.
-        self.repairs = RepairPolicy()  # What this process remembers of failures of its replica.
-        self.fetched = False  # Everything in the directory came from another node just now.
-        self.unclean = False  # The node was not stopped cleanly, and is in sync all the same: others went down with it.
+        self.secrets = Secrets()  # With which processes of the cluster authenticate.
+        self.root = coordinator  # The coordinator of the cluster; that of a wing is a part of it.
+        self.wing: ReplicationGroup | None = None  # The wing that this node belongs to; None for the main hall.
+        self.repairs = RepairPolicy()  # The earlier failures of the replica in this process.
+        self.fetched = False  # A full sync has just replaced the data directory.
+        self.unclean = False  # The node crashed and is still in sync: the others stopped at the same time.
 
     @property
     def node(self) -> int:
@@ -78,14 +81,14 @@ class JoinState:
         return self.member_file.node
 
     def raise_level(self, world: World, level: int) -> None:
-        """Say in the directory that it may hold what only this feature level knows. Waits for the disk."""
+        """Store in the data directory that it may have formats of this feature level. Blocks on the disk."""
         self.level = level
         self.identity = msgspec.structs.replace(self.identity, format=max(self.identity.format, level))
-        if self.identity.member:  # Else it is written when the directory becomes a member's.
+        if self.identity.member:  # Otherwise it is written when the directory joins a cluster.
             write_identity(world.disk, self.identity)
 
     def leave_cleanly(self, world: World) -> None:
-        """Everything is on the disk."""
+        """Record a clean stop: everything is on the disk."""
         self.member_file.clean = True
         write_member_file(world.disk, self.member_file)
 
@@ -103,10 +106,10 @@ async def take_place(
     patience_ms: int = PATIENCE_MS,
     secrets: Secrets | None = None,
 ) -> JoinState:
-    """Settle everything with the coordinator. CoordinationError or LonghallError when that cannot be.
+    """Join the cluster through the coordinator. CoordinationError or LonghallError if that is not possible.
 
-    With a `source`, everything is fetched from that node; if it cannot be now, it will be asked for again. For
-    `patience_ms` it waits until whoever had the number on another directory is gone.
+    With a `source`, a full sync from that node follows; `fetched` of the result is False if it failed. The call waits
+    up to `patience_ms` for the session of a node that has this number and another directory.
     """
     await check_level(coordinator, level_max)
     disk = world.disk
@@ -179,7 +182,7 @@ async def _settle(
         shared = msgspec.structs.replace(shared, secret=secret)
     shared = msgspec.structs.replace(shared, format=level)
     identity = identify(disk, world.entropy, options, shared, level_max)
-    if identity.secret != shared.secret:  # It was this node's own, and another one was first.
+    if identity.secret != shared.secret:  # Another node was first to store its secret.
         identity = msgspec.structs.replace(identity, secret=shared.secret)
         write_identity(disk, identity)
     if disk.exists(PROPOSED):
@@ -195,14 +198,14 @@ async def _settle(
 
 
 async def _fetch(world: World, place: JoinState, source: int, copy_bytes_a_second: int) -> bool:
-    """Only for a directory that cannot be read: what of it can be compared with the source is not known."""
+    """Run a full sync. Only for a directory that cannot be read, so there is no log to compare with the source."""
     members = await place.coordinator.members()
     peers = _peers(world, place.identity.hall_id, place.member_file, place.level, place.level_max, place.secrets)
     peers.addresses = addresses_of({number: one.addresses.get("peer", "") for number, one in members.items()})
     try:
         await full_sync(world, peers, source, copy_bytes_a_second)
     except (OSError, TimeoutError, LonghallError) as error:
-        _log.warning("the full sync failed; it is tried again", extra={"from": source, "reason": str(error)})
+        _log.warning("the full sync failed and will be retried", extra={"from": source, "reason": str(error)})
         return False
     finally:
         await peers.close()
@@ -212,7 +215,7 @@ async def _fetch(world: World, place: JoinState, source: int, copy_bytes_a_secon
 def _peers(
     world: World, hall_id: str, member_file: MemberFile, level: int, level_max: int, secrets: Secrets | None
 ) -> Peers:
-    """To ask others before the node takes part."""
+    """Connections to other nodes, for use before this node has joined."""
     peers = Peers(world, hall_id, member_file.node, member_file.life, secrets=secrets)
     peers.level, peers.level_max = level, level_max
     return peers
@@ -224,10 +227,10 @@ def _new_identity(world: World, options: HallOptions) -> Identity:
 
 
 def _of(shared: Identity, proposed: Identity) -> Identity:
-    """What this directory would bring, as of the hall that it joins."""
+    """The proposed identity with the id and the shards of the hall that it joins."""
     return msgspec.structs.replace(proposed, hall_id=shared.hall_id, shards=shared.shards)
 
 
 def as_member(identity: Identity) -> Identity:
-    """The same directory, now one of several."""
+    """The identity of the same directory as a member of a cluster."""
     return msgspec.structs.replace(identity, member=True)

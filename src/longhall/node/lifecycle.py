@@ -1,7 +1,7 @@
-"""The life of a node process: start, say so, run until told to stop, and end with a word and an exit code.
+"""The lifecycle of a node process: start, announce the addresses, run until a signal, and end with an exit code.
 
-A node of a cluster may have several lives: when what it has in memory must be thrown away, loop and world end with it
-and begin anew in the same process, at the same addresses, from what is on the disk.
+A node of a cluster may have several lives: when its state in memory must be discarded, the event loop and the world end
+and start again in the same process, at the same addresses, from the data directory.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from longhall.world.real.world import RealWorld, real_world
 OK: Final = 0
 REFUSED: Final = 1
 DISK_FAILED: Final = 5
-STATE_FAILED: Final = 6  # An error in the program: state and log may have differed.
+STATE_FAILED: Final = 6  # A bug: the state in memory may differ from the log.
 
-# A young generation this large is collected rarely; what hot paths make dies by itself.
+# A young generation this large is collected rarely; objects of hot paths are freed by their reference counts.
 GC_YOUNG_OBJECTS: Final = 50_000
 
 COORDINATOR_PAUSE_S: Final = 1.0
-PRIVATE: Final = (IDENTITY, MEMBER_FILE)  # Files of earlier versions that others could read.
+PRIVATE: Final = (IDENTITY, MEMBER_FILE)  # Earlier versions wrote these files readable for other users.
 SPACE_PAUSE_S: Final = 5.0
 
 _log = logging.getLogger("longhall.node")
@@ -98,24 +98,24 @@ def run(settings: Settings, orders: Orders | None = None, wing: ReplicationGroup
 
 @final
 class Life:
-    """What one life of a node hands on to the next: its addresses, and where to fetch everything from, if it must."""
+    """What one life of a node passes to the next: addresses, wing processes, and whether it needs a full sync."""
 
     def __init__(self, settings: Settings, orders: Orders | None = None, wing: ReplicationGroup | None = None) -> None:
         self.settings = settings
-        self.orders = orders  # Of a worker.
-        self.wing = wing  # That it belongs to, if it is not the hall itself.
-        self.secret_file: SecretFile | None = None  # Of a node of a cluster.
-        self.group_supervisor = GroupSupervisor()  # Of the wings that are on the same host.
+        self.orders = orders  # The start parameters of a worker; else None.
+        self.wing = wing  # The wing of this process; None for the main hall.
+        self.secret_file: SecretFile | None = None  # Set in a cluster.
+        self.group_supervisor = GroupSupervisor()  # The wing processes on this host.
         self.announced = False
-        self.on_first_ready: Callable[[], None] = _nothing  # What is to be said once, when the doors are open.
-        self.ended = False  # It was told to stop while it waited.
+        self.on_first_ready: Callable[[], None] = _nothing  # Called once, when the doors are open.
+        self.ended = False  # A signal arrived while the node waited for a record.
         self.repairs = RepairPolicy()
         self.refetch_from = 0
-        self.damaged = False  # What is on the disk cannot be led from, nor continued.
-        self.doubt: RecordDoubted | None = None  # Why it takes no part until there is another record.
+        self.damaged = False  # The copy on the disk must not be used.
+        self.doubt: RecordDoubted | None = None  # Why the node is halted until there is another record.
 
     def keep_addresses(self, node: Node) -> None:
-        """Clients and other nodes come back to where they were."""
+        """Use the same addresses in the next life, so that clients and other nodes find this node again."""
         assert node.cluster_node is not None
         self.settings = msgspec.structs.replace(
             self.settings,
@@ -127,11 +127,11 @@ class Life:
 
 
 def _nothing() -> None:
-    """There is nothing to say."""
+    """Do nothing."""
 
 
 async def _live(life: Life) -> int | None:
-    """One life; None when there is to be another."""
+    """Run one life; returns the exit code, or None if another life follows."""
     settings = life.settings
     try:
         world = real_world(settings.data, lock=life.orders is None or life.orders.leads)
@@ -145,23 +145,23 @@ async def _live(life: Life) -> int | None:
             return await _serve(world, life, None)
         return await _serve_in_cluster(world, life)
     except CoordinationError as error:
-        if life.announced:  # It will be there again: whoever has begun goes on.
-            _log.warning("the coordinator is of no help; it is asked again", extra={"reason": str(error)})
+        if life.announced:  # The node has served before, so it waits for the coordinator.
+            _log.warning("the coordinator failed and will be asked again", extra={"reason": str(error)})
             await asyncio.sleep(COORDINATOR_PAUSE_S)
             return None
         where = (
             f"at {parse_coordinator(settings.coordinator)}" if settings.coordinator is not None else "of the workers"
         )
-        return refuse(f"the coordinator {where} is of no help: {error}")
+        return refuse(f"the coordinator {where} failed: {error}")
     except LonghallError as error:
         return refuse(str(error))
     except OSError as error:
         if error.errno == errno.EIO and settings.coordinator is not None and life.repairs.may_read_again():
-            _log.error("the data directory cannot be read; it is tried again", extra={"reason": str(error)})
+            _log.error("the data directory cannot be read; the node tries again", extra={"reason": str(error)})
             await asyncio.sleep(COORDINATOR_PAUSE_S)
             return None
         if error.errno == errno.ENOSPC and life.announced and settings.coordinator is not None:
-            _log.warning("there is no space to start anew; it is tried again", extra={"reason": str(error)})
+            _log.warning("there is no space to restart; the node tries again", extra={"reason": str(error)})
             await asyncio.sleep(SPACE_PAUSE_S)
             return None
         return refuse(about(settings, error))
@@ -204,7 +204,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
         place.root, place.wing, place.repairs = root, life.wing, life.repairs
         life.damaged = life.damaged and not place.fetched
         life.refetch_from = 0
-        if life.damaged:  # Nobody had it to give just now, or broke off. With what is here nothing is begun.
+        if life.damaged:  # The full sync failed: it is retried from the current leader.
             await asyncio.sleep(COORDINATOR_PAUSE_S)
             state = await coordinator.shard(CATALOGUE_SHARD)
             life.refetch_from = NOBODY if state is None else state.leader
@@ -215,7 +215,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
         return None
     except LonghallError as error:
         if isinstance(error, ReplicaFailed) and life.repairs.failed(error) is Remedy.RESTART:
-            _log.error("the state cannot be rebuilt from the disk; it is tried again", extra={"reason": str(error)})
+            _log.error("the state cannot be rebuilt from the disk; the node tries again", extra={"reason": str(error)})
             await asyncio.sleep(COORDINATOR_PAUSE_S)
             return None
         state = await coordinator.shard(CATALOGUE_SHARD)
@@ -224,7 +224,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
         others = place is not None and any(node != place.node for node in state.in_sync)
         if state.leader == NOBODY and not others:
             raise
-        _log.error("the data is damaged; everything is fetched from the leader", extra={"reason": str(error)})
+        _log.error("the data is damaged; a full sync from the leader follows", extra={"reason": str(error)})
         life.damaged = True
         life.refetch_from = state.leader
         return None
@@ -236,11 +236,11 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
 
 
 async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinator, doubt: RecordDoubted) -> None:
-    """Take no part until the coordinator has a record that this node can believe; then begin anew."""
+    """Halt until the coordinator has a record that this node can accept; another life follows."""
     settings = life.settings
     member_file = read_member_file(world.disk, world.entropy)
     identity = read_identity(world.disk, settings.feature_level_max)
-    assert identity is not None, "a directory that was never a member's doubts no record"
+    assert identity is not None, "only a directory that has joined a cluster can doubt its record"
     report = copy_report(world, options_of(settings), identity, member_file, str(doubt))
     if not life.announced:
         print(f"longhall: node {member_file.node} takes no part: {doubt}", file=sys.stderr, flush=True)
@@ -272,7 +272,7 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
 async def _serve_as_worker(world: RealWorld, life: Life, orders: Orders) -> int | None:
     world.network = RealNetwork(frozenset(orders.shared_ports))
     coordinator = worker_coordinator(world.network, orders.keeper_port, bytes.fromhex(orders.token))
-    # Until there is something to take apart, a parent that is gone is reason enough to be gone as well.
+    # Until there is something to stop cleanly, this process ends at once when its parent ends.
     watch_parent(asyncio.get_running_loop(), partial(os._exit, OK))
     await coordinator.start()
     try:
@@ -306,7 +306,7 @@ async def _serve(
     await node.start(end)
     minding = _mind(life, node)
     gc.collect()
-    gc.freeze()  # What lives from the start lives to the end: no need to look at it again.
+    gc.freeze()  # Objects made at the start live until the end: the collector need not visit them.
     give_back_memory()
     gc.set_threshold(GC_YOUNG_OBJECTS, 20, 20)
     if not await _settled(node, ended):
@@ -339,7 +339,7 @@ async def _serve(
 
 
 def _failed(failure: OSError) -> int:
-    """Say why the node cannot go on; returns the exit code."""
+    """Print why the node stops; returns the exit code."""
     if failure.errno == errno.ENOTRECOVERABLE:
         print(
             f"longhall: an internal error stopped the node ({failure.strerror}); what was acknowledged is safe. "
@@ -359,7 +359,7 @@ def _failed(failure: OSError) -> int:
 
 
 def _mind(life: Life, node: Node) -> asyncio.Task[None]:
-    """Look after the wings of this host, of which the node hears, for as long as it lives."""
+    """Start and stop the wing processes of this host, as long as this life lasts."""
     group_supervisor, cluster_node = life.group_supervisor, node.cluster_node
     if cluster_node is not None and cluster_node.group_directory is not None:
         place, settings = cluster_node.place, life.settings
@@ -377,7 +377,7 @@ def _reload(node: Node, life: Life) -> None:
 
 
 async def _settled(node: Node, ended: asyncio.Future[OSError | None]) -> bool:
-    """Wait until clients can be served, or it is over before; False when the node has to begin anew."""
+    """Wait until clients can be served or the node stops. False if another life must follow."""
     cluster_node = node.cluster_node
     if cluster_node is None:
         return True
@@ -402,7 +402,7 @@ async def _begin_anew(life: Life, node: Node) -> None:
 
 
 def addresses_of(node: Node) -> dict[str, str]:
-    """Where its doors are."""
+    """The addresses of its doors."""
     addresses = {"kafka": str(node.kafka), "sqs": str(node.sqs), "http": str(node.http)}
     if node.cluster_node is not None:
         addresses["peers"] = str(node.cluster_node.peers_at)
@@ -410,7 +410,7 @@ def addresses_of(node: Node) -> dict[str, str]:
 
 
 def announce(settings: Settings, addresses: dict[str, str]) -> None:
-    """Say where clients may come now."""
+    """Print the addresses for clients: the node is ready."""
     doors = ", ".join(f"{door} {address}" for door, address in addresses.items())
     print(f"longhall: ready; {doors}, data {settings.data}", flush=True)
     if settings.ready_file:
@@ -418,7 +418,7 @@ def announce(settings: Settings, addresses: dict[str, str]) -> None:
 
 
 def write_ready_file(path: str, facts: Mapping[str, object]) -> None:
-    """Whole or not at all, for those who wait for it."""
+    """Write the ready file atomically: another process may wait for it."""
     beside = path + ".new"
     with open(beside, "w", encoding="utf-8") as file:
         json.dump({"pid": os.getpid(), **facts}, file)
@@ -427,7 +427,7 @@ def write_ready_file(path: str, facts: Mapping[str, object]) -> None:
 
 
 def remove(path: str) -> None:
-    """Also if it is gone already."""
+    """Remove a file if it exists."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -435,26 +435,26 @@ def remove(path: str) -> None:
 
 
 def refuse(message: str) -> int:
-    """Why not, on one line; returns the exit code."""
+    """Print on one line why the node does not start; returns the exit code."""
     print(f"longhall: {message}", file=sys.stderr)
     return REFUSED
 
 
 def about_directory(settings: Settings, error: OSError) -> str:
-    """What is wrong with the data directory, and what to do."""
+    """The error message for a data directory that cannot be used, with a remedy."""
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
         return f"cannot use {settings.data} ({error.strerror}): choose another with --data, or change its owner"
     return f"cannot use {settings.data}: {error.strerror or error}"
 
 
 def about(settings: Settings, error: OSError) -> str:
-    """Why the node could not start, and what to do."""
+    """The error message for a node that could not start, with a remedy."""
     if error.errno == errno.EADDRINUSE or "address already in use" in str(error).lower():
-        # Of them, a port that was chosen freely cannot be taken; the system names the other one in its message.
+        # Port 0 is never taken; the system's message names the address if several are set.
         addresses = (settings.kafka, settings.sqs, settings.http)
         chosen = [address for address in addresses if parse_address(address).port]
         taken = [address for address in chosen if str(parse_address(address).port) in str(error)] or chosen
-        return f"{' or '.join(taken)} is taken: stop whoever has it, or choose others with --kafka, --sqs and --http"
+        return f"{' or '.join(taken)} is taken: stop its owner, or choose others with --kafka, --sqs and --http"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
         addresses = (settings.kafka, settings.sqs, settings.http)
         return f"cannot listen at {', '.join(addresses)} ({error.strerror}): choose others"

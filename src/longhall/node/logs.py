@@ -5,8 +5,8 @@ Rooms below `node` log with the standard library and know nothing of this module
     logging.getLogger("longhall.log").info("segment rolled", extra={"topic": "orders", "partition": 3})
 
 The event is a constant sentence and everything that varies is a field, so that events can be counted and searched.
-Values that came from a client are quoted, so no one can forge a line. A reader of the log that stalls never stalls the
-node: lines wait in a bounded queue behind a thread of their own, and what does not fit is counted and dropped.
+Values that came from a client are quoted, so a client cannot forge a line. A reader of the log that stalls never stalls
+the node: a thread writes the lines from a bounded queue; lines that do not fit are counted and dropped.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class JsonFormatter(logging.Formatter):
 
 @final
 class LogOutput:
-    """The way from loggers to a stream; `close` writes what still waits."""
+    """The path from loggers to a stream; `close` writes the queued lines."""
 
     def __init__(self, level: str, style: str, stream: TextIO, fields: Mapping[str, object]) -> None:
         self._lines: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_LINES_MAX)
@@ -72,17 +72,17 @@ class LogOutput:
         self._logger.setLevel(level.upper())
         self._logger.propagate = False
         self._logger.addHandler(self._handler)
-        # A daemon, so that a stream nobody reads cannot keep a stopped node alive.
+        # A daemon thread, so that a stream without a reader does not block the exit of the process.
         self._writer = threading.Thread(target=self._write, name="longhall-logs", daemon=True)
         self._writer.start()
 
     @property
     def dropped_count(self) -> int:
-        """Lines that nobody will ever see, because the reader of the log was too slow."""
+        """The number of lines that were dropped because the reader of the log was too slow."""
         return self._handler.dropped_count
 
     def close(self) -> None:
-        """Take no more lines and write those that wait, but not at the price of never ending."""
+        """Accept no more lines and write the queued ones, within a bounded time."""
         self._logger.removeHandler(self._handler)
         self._logger.propagate = True
         try:
@@ -103,9 +103,7 @@ def configure(
     *,
     fields: Mapping[str, object] | None = None,
 ) -> LogOutput:
-    """Send everything under the logger "longhall" to `stream` (standard error unless told otherwise). Every line has
-    these fields.
-    """
+    """Send all logs under the logger "longhall" to `stream` (default: standard error). Every line has these fields."""
     return LogOutput(level, style, sys.stderr if stream is None else stream, fields or {})
 
 

@@ -32,7 +32,7 @@ CREDIT_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
-    """See the module."""
+    """The parts of `memory_bytes` in bytes, one field for each row of the table above."""
 
     requests_bytes: int
     unauthenticated_bytes: int
@@ -52,7 +52,7 @@ def shares_of(memory_bytes: int) -> Shares:
 
 
 def member_options(settings: Settings) -> ReplicaOptions:
-    """What the settings say about replication."""
+    """The options of the replica, from the settings."""
     return ReplicaOptions(
         in_sync_min=settings.in_sync_min,
         lag_ms_max=settings.lag_ms_max,

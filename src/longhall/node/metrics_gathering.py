@@ -1,4 +1,4 @@
-"""Metrics of other processes that belong to the same node: asked over the links between them, shown beside its own."""
+"""Metrics of the other processes of a node: requested over peer connections, shown with its own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 from longhall.console.metrics import Block, blocks_of
 from longhall.errors import LonghallError
 
-METRICS: Final = "metrics"  # The verb,
-METRICS_S_MAX: Final = 5.0  # and how long an answer may take.
+METRICS: Final = "metrics"  # The verb of the request.
+METRICS_S_MAX: Final = 5.0  # The timeout of the request.
 
 _log = logging.getLogger("longhall.node")
 
 
 async def gathered(asked: Mapping[str, Awaitable[bytes]]) -> dict[str, list[Block]]:
-    """What all of them count, by family; those that do not answer are left out. The keys say who they are."""
+    """The metrics of all processes, by family. `asked` has a request for each process; failed ones are left out."""
     found: dict[str, list[Block]] = {}
     for text in await asyncio.gather(*(_told(who, answer) for who, answer in asked.items())):
         for name, block in blocks_of(text).items():
@@ -29,5 +29,5 @@ async def _told(who: str, answer: Awaitable[bytes]) -> str:
     try:
         return (await answer).decode()
     except (OSError, TimeoutError, LonghallError) as error:
-        _log.info("somebody did not tell its metrics", extra={"who": who, "reason": str(error)})
+        _log.info("a process did not send its metrics", extra={"who": who, "reason": str(error)})
         return ""

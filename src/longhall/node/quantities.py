@@ -1,8 +1,8 @@
-"""Durations and sizes in the words people use: "10s", "2 weeks", "256 MiB".
+"""Durations and sizes as text for people: "10s", "2 weeks", "256 MiB".
 
-Inside the node a duration is a whole number of milliseconds and a size a whole number of bytes; words are understood at
-the edge only (settings, environment, flags) and a bare number is already in the unit that the name ends with. Nothing
-is rounded: "0.5 ms" is refused, not taken for nothing.
+Inside the node a duration is a whole number of milliseconds and a size a whole number of bytes. Text is parsed only at
+the edge (settings, environment, flags); a bare number is already in the unit that the name ends with. Nothing is
+rounded: "0.5 ms" is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DURATIONS: Final[dict[str, int]] = {
     **dict.fromkeys(("w", "week", "weeks"), _WEEK_MS),
 }
 
-# As most tools have it: KiB is 1024, KB is 1000, and a bare letter means the binary one.
+# As in most tools: KiB is 1024, KB is 1000, and a bare letter means the binary unit.
 _SIZES: Final[dict[str, int]] = {
     **dict.fromkeys(("", "b", "byte", "bytes"), 1),
     **{unit: 1024**power for power, letter in enumerate("kmgt", 1) for unit in (letter, letter + "ib")},
@@ -48,23 +48,23 @@ _FOREVER: Final = ("unlimited", "forever", "-1")
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds. Raises ValueError with a sentence that shows what would have been understood."""
+    """A duration in milliseconds. Raises ValueError with examples of valid ones."""
     return _parse(text, _DURATIONS, "a duration", '"500 ms", "10s", "2 weeks"')
 
 
 def parse_size_bytes(text: str) -> int:
-    """Bytes. Raises ValueError with a sentence that shows what would have been understood."""
+    """A size in bytes. Raises ValueError with examples of valid ones."""
     return _parse(text, _SIZES, "a size", '"64 KiB", "256 MiB", "1 GB"')
 
 
 def show_duration(amount_ms: int) -> str:
-    """The shortest exact words for a duration; the inverse of `parse_duration_ms`."""
+    """The shortest exact text for a duration; the inverse of `parse_duration_ms`."""
     words = _show(amount_ms, _DURATION_WORDS, "ms")
     return words.removesuffix("s") if words in ("1 weeks", "1 days") else words
 
 
 def show_size(amount_bytes: int) -> str:
-    """The shortest exact words for a size; the inverse of `parse_size_bytes`."""
+    """The shortest exact text for a size; the inverse of `parse_size_bytes`."""
     return _show(amount_bytes, _SIZE_WORDS, "B")
 
 

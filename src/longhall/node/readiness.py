@@ -2,11 +2,11 @@
 
     the node                    a send succeeds when
     is alone                    it has recovered, its disk takes writes, memory is left, and no background task fails
-    leads a cluster             the same, enough nodes are in sync and connected, and it does not doubt that it leads
-    follows, or keeps nothing   it works itself, and the leader, asked over the peers port, says that it would take one
+    leads a cluster             the same, enough nodes are in sync and connected, and its leadership is not in doubt
+    follows, or has no data     it works itself, and the leader replies over the peers port that a send would succeed
 
-What the leader said counts for a moment. Liveness (`/healthz`) is another question: a node that is not ready may be
-right to run.
+The leader's reply is cached for a moment. Liveness (`/healthz`) is separate: a node that is not ready may still be
+healthy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REFUSALS: Final = {
 
 @final
 class Readiness:
-    """See the module. `state` says what the node is about ("starting", "draining"); None while it serves."""
+    """The readiness of one node. `state` is "starting", "draining" or a similar phase; None while the node serves."""
 
     def __init__(self, hall: Hall, budget: Budget) -> None:
         self.state: str | None = "starting"
@@ -44,10 +44,10 @@ class Readiness:
         self._budget = budget
         self._peers: Peers | None = None
         self._fellowship: ClusterNode | None = None
-        self._said: tuple[int, float, str | None] = (NOBODY, 0.0, None)  # By which leader, when, and what.
+        self._said: tuple[int, float, str | None] = (NOBODY, 0.0, None)  # The last reply: leader, time, reason.
 
     def serve(self, peers: Peers, cluster_node: ClusterNode | None = None) -> None:
-        """Answer the other nodes or workers, and ask them."""
+        """Answer readiness requests of other nodes or workers, and send such requests."""
         self._peers = peers
         self._fellowship = cluster_node
         peers.serve(READY, self._answer)
@@ -88,7 +88,7 @@ class Readiness:
         cluster_node = self._fellowship
         if cluster_node is not None and cluster_node.member is not None:
             if cluster_node.session.leader_node(CATALOGUE_SHARD) == NOBODY:
-                found.append("neither the coordinator nor enough nodes in sync are heard")
+                found.append("neither the coordinator nor enough nodes in sync answer")
             followers = cluster_node.member.status().followers
             silent = [one.node for one in followers if one.in_sync and not one.connected]
             found += [f"node {one} is in sync and not connected" for one in silent]
@@ -104,7 +104,7 @@ class Readiness:
             answer = await self._peers.request(leader, READY, b"", ANSWER_S_MAX)
             said = f"the leader, node {leader}, is not ready: {answer.decode()}" if answer else None
         except LonghallError:
-            said = None  # It is there and does not know the question: an earlier version.
+            said = None  # It answers but does not know the verb: an earlier version.
         except (OSError, TimeoutError) as error:
             said = f"the leader, node {leader}, does not answer: {error or 'time-out'}"
         self._said = (leader, now_s, said)

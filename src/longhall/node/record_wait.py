@@ -1,6 +1,6 @@
-"""A node that takes no part: the coordinator has lost the record of its cluster, or has one that contradicts its log.
+"""A halted node: the coordinator has lost the record of its cluster, or has one that contradicts its log.
 
-It opens no door, follows nobody and leads nothing, so that nothing of its copy is lost. It is registered with the
+It opens no door, does not follow and does not lead, so its copy stays unchanged. It is registered with the
 coordinator, reports its copy to others that ask, and rebuilds the record together with them as soon as that can be
 proven (`cluster/membership/record_proof.py`). `/readyz` and `/cluster/recovery` say why it waits and for whom;
 an operator may decide with `longhall cluster recover`.
@@ -51,7 +51,7 @@ _log = logging.getLogger("longhall.node")
 def copy_report(
     world: World, options: HallOptions, identity: Identity, member_file: MemberFile, reason: str
 ) -> CopyReport:
-    """What the data directory of a member holds. Waits for the disk."""
+    """The state of the copy in the data directory of a member. Blocks on the disk."""
     hall = Hall(world, msgspec.structs.replace(options, shards=identity.shards))
     known = CopyReport(
         node=member_file.node,
@@ -86,7 +86,7 @@ def copy_report(
 
 @final
 class RecordWait:
-    """See the module. One wait; when it is over the node starts anew."""
+    """One wait of a halted node for a record that it can accept. The node restarts when the wait is over."""
 
     def __init__(
         self,
@@ -113,8 +113,8 @@ class RecordWait:
     async def run(
         self, peers_at: Address, http: Address, rack: str, credentials: Credentials | None, closed: str
     ) -> None:
-        """Wait until there is a record that this node can believe. CoordinationError if the coordinator is gone."""
-        _log.error("this node takes no part: %s", self._doubt)
+        """Wait for a record that this node can accept. CoordinationError if the coordinator does not answer."""
+        _log.error("this node is halted: %s", self._doubt)
         api = Api(
             cast(Router, None), recovery_routes(NodeRecovery(self.recovery)), Budget(BODIES_BYTES), credentials, closed
         )
@@ -147,9 +147,9 @@ class RecordWait:
                 if await self._is_settled():
                     return
             except Conflict as error:
-                _log.info("another node changes the record; it is read again", extra={"reason": str(error)})
+                _log.info("another node changed the record; it is read again", extra={"reason": str(error)})
             except CoordinationError as error:
-                _log.info("the coordinator could not be asked", extra={"reason": str(error)})
+                _log.info("the coordinator did not answer", extra={"reason": str(error)})
             except LonghallError as error:
                 _log.error("the record cannot be rebuilt: %s", error)
             await asyncio.sleep(LOOK_S)
@@ -170,13 +170,13 @@ class RecordWait:
         return self._report
 
     def promise(self, epoch: int) -> CopyReport:
-        return self._report  # It follows nobody anyway.
+        return self._report  # A halted node accepts entries from no leader, so the promise holds.
 
     def doubts(self, state: ShardState) -> bool:
         return self._is_old(state)
 
     def believes(self, state: ShardState) -> bool:
-        """True if this node can take part under the record."""
+        """True if this node can accept the record."""
         if self._is_old(state):
             return False
         return state.epoch > self._doubt.epoch or state.unclean_epoch > self._report.epoch

@@ -1,4 +1,4 @@
-"""Recovery of the record, as the API shows it and as an operator asks for it."""
+"""Recovery of the record for the HTTP API: what can be recovered, and the recovery itself."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class NodeRecovery:
             raise LonghallError(
                 Code.INVALID_CONFIGURATION,
                 f"the record cannot be rebuilt safely: {view.reason}; start these nodes, or name the node whose copy "
-                "the cluster is to go on with (--unclean NODE)",
+                "the cluster continues with (--unclean NODE)",
             )
         if unclean and _somebody_leads(view):
             raise LonghallError(
                 Code.INVALID_CONFIGURATION,
-                f"node {view.leader} leads: an unclean election is for clusters in which nobody can",
+                f"node {view.leader} leads: an unclean election is only for clusters without a leader",
             )
         try:
             if unclean:

@@ -1,14 +1,14 @@
-"""When a hall wants more hosts or fewer, and the command that is told so.
+"""Automatic scaling: when a cluster needs more or fewer hosts, and the command that is run then.
 
-The rule is about parts: the partitions of all topics and queues that take messages. A host is meant for so many of
-them, `parts_per_host`. Queues that grow bring more of them, and so do more queues.
+The rule counts parts: the partitions of all topics and queues that accept messages. A host is sized for
+`parts_per_host` of them. More queues, and queues that grow, have more parts.
 
-    more    they are too many for the hosts that live, for 10 s
-    fewer   they would fill three quarters of one host less, for a minute; one at a time
+    more    there are too many parts for the live hosts, for 10 s
+    fewer   one host less would be enough at three quarters of its size, for a minute; one host at a time
 
-The command gets a line of JSON on its standard input (`ScaleRequest`) and has a minute. It is started beside the loop,
-one at a time, and again after half a minute at the earliest if the wish still stands: it may fail, or do nothing. Only
-the node that leads asks. What hosts are, and how one is had, is the command's affair.
+The command gets a line of JSON on its standard input (`ScaleRequest`) and has a minute. One command runs at a time,
+outside the event loop. If the request still holds half a minute later, the command runs again: it may have failed. Only
+the leader runs it. How a host is started or stopped is up to the command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from longhall.node.settings import Settings
 LOOK_S: Final = 2.0
 MORE_AFTER_MS: Final = 10_000
 FEWER_AFTER_MS: Final = 60_000
-ROOMY: Final = 0.75  # Of a host: with one host less, all must still be below it.
+ROOMY: Final = 0.75  # The load per host, as a part of `parts_per_host`, that one host less may have at most.
 APART_S: Final = 30.0
 PATIENCE_S: Final = 60.0
 
@@ -38,24 +38,24 @@ _log = logging.getLogger("longhall.scaling")
 
 
 class ScaleRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command reads."""
+    """The input of the command."""
 
     want: str  # "more" or "fewer".
-    hosts: int  # That live now.
+    hosts: int  # Live hosts.
     hosts_wanted: int
     parts: int
     parts_per_host: int
-    node: int  # Who asks; 0 for a node that is alone.
-    http: str  # Where it answers.
+    node: int  # The leader; 0 for a lone node.
+    http: str  # Its HTTP address.
     data: str
-    coordinator: str  # Without a password. Empty for a node that is alone.
-    coordinator_auth: str = ""  # Files of the node that asks, empty for none: what it shows ZooKeeper,
+    coordinator: str  # Without a password. Empty for a lone node.
+    coordinator_auth: str = ""  # Paths on the leader, empty for none: its credentials for ZooKeeper,
     cluster_secret: str = ""  # and the cluster's secret.
 
 
 @final
 class Rule:
-    """See the module. Knows no clock: time comes as an argument."""
+    """The rule of the table above, for one cluster. It has no clock: time is an argument."""
 
     def __init__(self, parts_per_host: int, hosts_min: int, hosts_max: int) -> None:
         self._per_host = parts_per_host
@@ -65,7 +65,7 @@ class Rule:
         self._fewer_since_ms = -1
 
     def wanted(self, now_ms: int, hosts: int, parts: int) -> int:
-        """How many hosts there should be; as many as there are until something has lasted."""
+        """The wanted number of hosts. It equals `hosts` until a need has lasted long enough."""
         needed = self._needed(parts, float(self._per_host))
         if needed <= hosts:
             self._more_since_ms = -1
@@ -88,7 +88,7 @@ class Rule:
 
 @final
 class Scaler:
-    """Asks the rule now and then, and the command when there is a wish."""
+    """Applies the rule periodically, and runs the command when the number of hosts should change."""
 
     def __init__(
         self,
@@ -106,8 +106,8 @@ class Scaler:
         self.coordinator = coordinator
         self.coordinator_auth = coordinator_auth
         self.cluster_secret = cluster_secret
-        self.asked = 0  # How often the command was started,
-        self.failed = 0  # and did not end well.
+        self.asked = 0  # Runs of the command,
+        self.failed = 0  # and how many of them failed.
         self._hall = hall
         self._command = shlex.split(command)
         self._rule = rule
@@ -115,12 +115,12 @@ class Scaler:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look now and then."""
+        """Start to apply the rule periodically."""
         if self._task is None and self._command:
             self._task = self._hall.background.start("scale", self._run)
 
     async def stop(self) -> None:
-        """Look no more. A command that runs is ended."""
+        """Stop. A running command is killed."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -154,7 +154,7 @@ class Scaler:
                 await asyncio.sleep(APART_S)
 
     async def ask(self, wish: ScaleRequest) -> bool:
-        """Start the command with this wish and wait for its end; whether that was good."""
+        """Run the command with this request. True if it succeeded."""
         self.asked += 1
         ended = "it could not be started"
         try:
@@ -176,17 +176,17 @@ class Scaler:
             ended = str(failure)
         extra = {"want": wish.want, "hosts": wish.hosts, "hosts_wanted": wish.hosts_wanted, "end": ended}
         if good:
-            _log.info("the hook for hosts was told", extra=extra)
+            _log.info("the scaling command has run", extra=extra)
         else:
             self.failed += 1
-            _log.warning("the hook for hosts failed", extra=extra)
+            _log.warning("the scaling command failed", extra=extra)
         return good
 
 
 def scaler_of(hall: Hall, settings: Settings) -> Scaler:
-    """As a node was told; one without a command never looks."""
+    """The scaler for these settings. Without a command it does nothing."""
     least = settings.hosts_min
-    if settings.coordinator:  # Fewer than keep a copy each would be a wish for fewer copies.
+    if settings.coordinator:  # With fewer hosts than this there would be fewer replicas.
         least = max(least, settings.replication_factor)
     rule = Rule(settings.parts_per_host, least, max(least, settings.hosts_max))
     command = settings.scale_hook or ""

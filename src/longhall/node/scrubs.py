@@ -1,6 +1,6 @@
-"""The background scrub of a node and of those that it is one of several with, for whoever asks over the API.
+"""The background scrub of all nodes of a cluster, for the HTTP API.
 
-The node that is asked asks every live node of its cluster, and each of them the wings on its host.
+The node that gets the request asks every live node of its cluster, and each of them asks the wings on its host.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NodeScrubs:
         self._node = node
 
     def serve(self, peers: Peers) -> None:
-        """Answer the other nodes."""
+        """Answer scrub requests of other nodes."""
         peers.serve(LOOK, partial(self._answer, False))
         peers.serve(BEGIN, partial(self._answer, True))
 
@@ -93,7 +93,7 @@ class NodeScrubs:
         return msgspec.msgpack.encode(await self._here(begin))
 
     async def _here(self, begin: bool) -> list[ScrubStatus]:
-        """This process, and the wings of the hall on this host."""
+        """The scrub of this process, and of the wings on this host."""
         found = [self._view()]
         if begin:
             self._node.scrubber.begin_now()
@@ -133,7 +133,7 @@ async def _told(node: int, wing: str, answer: Awaitable[bytes]) -> list[ScrubSta
 
 
 def papers_of(world: World, identity: Identity, place: JoinState | None) -> list[IdentityFile]:
-    """The files that say who the directory is. Memory knows what they have to say."""
+    """The identity files of the data directory. The scrub compares them with memory, and can write them again."""
     if place is None:
         return [
             IdentityFile(

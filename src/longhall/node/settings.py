@@ -1,8 +1,8 @@
 """Everything that can be set, with its type, its bounds, its default and its meaning in one place.
 
-The struct is the only list of settings there is: the file, the environment, the flags and `longhall settings` are all
-made from it (`node.sources`), so none of them can name something that does not exist. Values are plain and already in
-the unit that the name ends with. What a topic can override starts here as the default for topics that do not.
+The struct is the only list of settings: the file, the environment, the flags and `longhall settings` are all derived
+from it (`node.sources`), so none of them can name a setting that does not exist. A value is in the unit that its name
+ends with. A setting that topics can override is the default for topics that do not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MINUTE: Final = 60 * _SECOND
 _DAY: Final = 24 * 60 * _MINUTE
 _YEAR: Final = 365 * _DAY
 
-# What a number or a text stands for is kept in `extra`, for those who read words and print them.
+# `extra` has the kind of a number or text (duration, size, address), for parsing and printing.
 
 
 def _duration(meaning: str, least: int = 0, most: int = 100 * 365 * _DAY) -> Meta:
@@ -40,7 +40,7 @@ def _address(meaning: str) -> Meta:
 
 
 class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often and how eagerly the janitor frees space."""
+    """When the janitor frees space."""
 
     interval_ms: Annotated[int, _duration("How often retention and compaction look for work.", least=10)] = 15 * _SECOND
     dirty_ratio: Annotated[
@@ -57,9 +57,9 @@ class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one node was told. Construct it directly in tests; everybody else gets it from `sources.load`."""
+    """All settings of one node. Tests construct it directly; all other code gets it from `sources.load`."""
 
-    # Where.
+    # Addresses and files.
     data: Annotated[str, Meta(min_length=1, description="The directory of everything the node keeps.")] = (
         "./longhall-data"
     )
@@ -103,7 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = 1
 
-    # Others that keep the same hall.
+    # The cluster.
     coordinator: Annotated[
         str | None,
         Meta(
@@ -324,7 +324,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _duration("A transactional id that is unused this long is forgotten.", least=1)
     ] = 7 * _DAY
 
-    # Background work and words.
+    # Background work and logs.
     scrub_interval_ms: Annotated[
         int,
         _duration("Everything on the disk is read and verified within this time; 0 for only when asked.", most=_YEAR),

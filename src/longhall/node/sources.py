@@ -2,9 +2,9 @@
 
     defaults  <  settings file (TOML)  <  environment (LONGHALL_KAFKA, LONGHALL_CLEANER__INTERVAL_MS)  <  flags
 
-Every value is checked where it came from, so an error names the file, variable or flag and the path of the setting. A
-setting that does not exist is an error in a file and among flags. In the environment only a name that looks like a slip
-of the pen is reported, as a warning: platforms put variables of their own there (LONGHALL_SERVICE_HOST and the like).
+Every value is checked at its source, so an error names the file, variable or flag and the path of the setting. An
+unknown setting is an error in a file and among flags. In the environment only a name that looks like a typing error is
+reported, as a warning: platforms set variables of their own there (LONGHALL_SERVICE_HOST and the like).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Tree = dict[str, object]
 
 
 class Setting(NamedTuple):
-    """One leaf of the settings, as the readers and the printed list need it."""
+    """One setting, for the parsers and for the printed list."""
 
     path: tuple[str, ...]
     type: object
-    kind: str  # A word for people, and what decides how text is read.
+    kind: str  # The kind, as printed; it selects the parser for text.
     default: object
     meaning: str
     hidden: bool = False  # Not listed.
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
         return ENVIRONMENT_PREFIX + "__".join(self.path).upper()
 
     def show(self, value: object) -> str:
-        """A value in the words that the readers understand."""
+        """A value as text that the parsers accept."""
         if value is None:
             return "-"
         if isinstance(value, bool):
@@ -63,7 +63,7 @@ class Setting(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The settings and what the operator should hear about how they came to be."""
+    """The settings, and warnings for the operator about their sources."""
 
     settings: Settings
     warnings: tuple[str, ...]
@@ -84,7 +84,7 @@ def load(
             _put(tree, _find(name, "option"), value, f"option {name}", strict=False)
             if name == COORDINATOR and has_password(str(value)):
                 raise _refused(
-                    "option coordinator: everybody on this machine can read a password on the command line: write "
+                    "option coordinator: every user of this machine can read a password on the command line: write "
                     "digest:USER:PASSWORD into a file that only you can read (chmod 600), name it with "
                     "--coordinator-auth FILE, and leave user and password out of --coordinator"
                 )
@@ -94,12 +94,12 @@ def load(
 
 
 def every_setting() -> list[Setting]:
-    """All leaves in the order of the struct."""
+    """All settings in the order of the struct."""
     return list(_leaves(Settings, Settings(), ()))
 
 
 def value_of(settings: Settings, path: tuple[str, ...]) -> object:
-    """The value of one leaf."""
+    """The value of one setting."""
     value: object = settings
     for part in path:
         value = getattr(value, part)
@@ -191,7 +191,7 @@ def _understand(setting: Setting, value: object) -> object:
     if not isinstance(value, str):
         return value
     if value == "" and setting.default is None:
-        return None  # How one says "not set" where there is no other word for it.
+        return None  # An empty text means "not set".
     if setting.kind == DURATION:
         return parse_duration_ms(value)
     if setting.kind == SIZE:
@@ -204,7 +204,7 @@ def _understand(setting: Setting, value: object) -> object:
 
 
 def _check_together(settings: Settings) -> None:
-    """What no single value shows to be wrong."""
+    """Check the settings that depend on each other."""
     kafka = parse_address(settings.kafka)
     addresses = [("kafka", kafka), ("http", parse_address(settings.http))]
     if settings.coordinator is not None:
@@ -222,14 +222,14 @@ def _check_together(settings: Settings) -> None:
         peers = parse_address(settings.peers)
         if not peers.is_loopback:
             raise _refused(
-                f"peers = {peers} can be reached by others, and nobody would be asked who they are: make a secret with "
+                f"peers = {peers} can be reached by others, and there is no authentication: make a secret with "
                 "`longhall cluster secret make FILE`, copy it to every node of the cluster, and name it with "
                 "--cluster-secret FILE"
             )
     sqs = parse_address(settings.sqs)
     if not sqs.is_loopback and settings.credentials is None and not settings.insecure:
         raise _refused(
-            f"sqs = {sqs} can be reached by others, and nobody would be asked who they are: name a file of access keys "
+            f"sqs = {sqs} can be reached by others, and there is no authentication: name a file of access keys "
             "with --credentials, listen on 127.0.0.1, or say --insecure if the network is trusted"
         )
     advertised = _advertised(settings)

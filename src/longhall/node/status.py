@@ -1,4 +1,4 @@
-"""What the console shows of this node, read from the broker and the door at the moment somebody asks."""
+"""The state of this node for the console, read from the broker and the doors at each request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from longhall.node.readiness import Readiness
 from longhall.records.batch import parse_header
 from longhall.topics.transaction import State
 
-LAG_READ_BYTES = 1  # One batch is enough to know how old the first unread message is.
+LAG_READ_BYTES = 1  # One batch is enough for the age of the first unread message.
 
 
 @final
@@ -38,7 +38,7 @@ class NodeStatus:
     """Fulfils `console.sources.HallStatus`."""
 
     def __init__(self, hall: Hall, server: KafkaServer, budget: Budget, readiness: Readiness) -> None:
-        self.doors: list[Callable[[], DoorStatus]] = []  # How many come to each, as the assembly knows.
+        self.doors: list[Callable[[], DoorStatus]] = []  # The connections of each door, set by the assembly.
         self._hall = hall
         self._server = server
         self._budget = budget
@@ -46,7 +46,7 @@ class NodeStatus:
 
     @property
     def state(self) -> str | None:
-        """What the node is about, while it does not serve."""
+        """The phase of a node that does not serve ("starting", "draining"); None while it serves."""
         return self._readiness.state
 
     @state.setter
@@ -69,7 +69,7 @@ class NodeStatus:
         ]
 
     def topics(self) -> Iterator[TopicStatus]:
-        # One by one over a copy: the console lets the loop run in between, and topics come and go.
+        # Generated from a copy: the console lets the loop run between items, and topics change meanwhile.
         for name, route in list(self._hall.routes.items()):
             placements = Placements(self._server.door.hall, self._server.door.node_id)
             partitions = [
@@ -85,7 +85,7 @@ class NodeStatus:
                 if not partition.elsewhere
             ]
             if not partitions:
-                continue  # Those who keep it tell of it.
+                continue  # The wings that store it report it.
             traffic = self._hall.topic_traffic.get(name)
             yield TopicStatus(name, partitions, None if traffic is None else _traffic(traffic))
 
@@ -111,7 +111,7 @@ class NodeStatus:
         return GroupOffsetStatus(topic, number, committed, lag, seconds)
 
     def _lag_seconds(self, partition: Partition, committed: int) -> float | None:
-        """How long the first message behind `committed` has waited, if that is known without reading the disk."""
+        """The age of the first message after `committed`; None if that would need a read from the disk."""
         offset = max(committed, partition.log.start_offset)
         read = partition.log.read(offset, LAG_READ_BYTES, partition.high_watermark)
         if read.cold is not None or read.code is not None or not read.buffers:

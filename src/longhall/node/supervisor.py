@@ -1,13 +1,13 @@
-"""The parent of `serve --workers N`: starts the workers, keeps what they agree on, and starts again what has died.
+"""The parent of `serve --workers N`: starts the workers, serves the coordination tree to them, and restarts them.
 
-    a worker ends while all of them start     so does everything, with its exit code: it has said why
-    a worker ends later                       it is started again, after a pause that grows; too often, and all stop
-    the disk fails under the one that keeps   everything ends: what is on the disk has to be looked at
-    SIGTERM, SIGINT                           the others stop first, then the one that keeps: it answers them till then
-    SIGHUP                                    handed on: files of credentials and keys are read again
+    a worker ends during the start            all end, with its exit code; it has printed the reason
+    a worker ends later                       it is restarted after a growing pause; if that happens too often, all stop
+    the disk fails in the worker with data    all end: an operator has to check the disk
+    SIGTERM, SIGINT                           the other workers stop first, then the worker with the data
+    SIGHUP                                    forwarded: files of credentials and keys are read again
 
-It serves nobody itself, and keeps nothing but the tree of the embedded coordinator, in which workers find each other.
-It holds the ports that the workers share, without listening there, so that nobody else gets one while a worker is away.
+It serves no clients, and stores only the tree of the embedded coordinator, through which workers find each other. It
+binds the ports that the workers share, without listening, so that no other process gets one while a worker is down.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from longhall.world.real.entropy import RealEntropy
 from longhall.world.real.network import RealNetwork
 
 DIRECTORY: Final = "workers"
-PAUSE_S_FIRST: Final = 0.1  # Before a worker is started again; twice as long each time,
+PAUSE_S_FIRST: Final = 0.1  # Before a restart; doubled each time,
 PAUSE_S_MAX: Final = 5.0  # up to this.
-ENDS_MAX: Final = 10  # Of one worker
-ENDS_WINDOW_S: Final = 120.0  # within this time; more of them, and everything stops.
-STOP_S_MORE: Final = 300.0  # For a worker to stop, beyond the time it has to drain: what it has in memory may be much.
+ENDS_MAX: Final = 10  # Ends of one worker
+ENDS_WINDOW_S: Final = 120.0  # within this time; with more of them all workers stop.
+STOP_S_MORE: Final = 300.0  # For a worker to stop, beyond its time to drain: its checkpoint may be large.
 
 _log = logging.getLogger("longhall.workers")
 
@@ -102,9 +102,9 @@ async def _supervise(settings: Settings) -> int:
 
 
 def _hold(wanted: Address, held: list[socket.socket]) -> Address:
-    """Take a port for the workers to share, a free one if it is 0."""
+    """Bind a port for the workers to share; a free one if it is 0."""
     family, kind, protocol, _, address = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)[0]
-    # A chosen port is tried as one who does not share it: others that do would be joined without a word.
+    # A chosen port is first bound without sharing: otherwise another program that shares it would go unnoticed.
     for shared in (False, True) if wanted.port else (True,):
         one = socket.socket(family, kind, protocol)
         held.append(one)
@@ -121,21 +121,21 @@ def _hold(wanted: Address, held: list[socket.socket]) -> Address:
 
 @final
 class Worker:
-    """One of them."""
+    """One worker: its settings, its current process, and when its processes ended."""
 
     def __init__(self, number: int, settings: Settings) -> None:
         self.number = number
         self.settings = settings
         self.process: asyncio.subprocess.Process | None = None
         self.minding: asyncio.Task[None] | None = None
-        self.ends: deque[float] = deque()  # When it ended, as far back as that matters.
+        self.ends: deque[float] = deque()  # The times of its ends within ENDS_WINDOW_S.
 
     @property
     def pid(self) -> int:
         return self.process.pid if self.process is not None else 0
 
     def send(self, number: signal.Signals) -> bool:
-        """A signal; whether there was anybody to hear it."""
+        """Send a signal. False if the process is not running."""
         if self.process is None or self.process.returncode is not None:
             return False
         self.process.send_signal(number)
@@ -144,7 +144,7 @@ class Worker:
 
 @final
 class Supervisor:
-    """See the module."""
+    """The workers of one node from start to stop. Invariant: each worker has at most one process at a time."""
 
     def __init__(self, settings: Settings, store: EmbeddedStore, keeper: TreeServer) -> None:
         self._settings = settings
@@ -158,7 +158,7 @@ class Supervisor:
         self._ended: asyncio.Future[int] = self._loop.create_future()
 
     async def run(self) -> int:
-        """Until it is over; returns the exit code."""
+        """Supervise the workers until they stop; returns the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._end, OK)
         if self._settings.credentials or self._settings.keys:
@@ -189,7 +189,7 @@ class Supervisor:
     # One worker
 
     async def _mind(self, worker: Worker) -> None:
-        """Start it, and again whenever it ends."""
+        """Start a worker, and restart it whenever it ends."""
         pause_s = PAUSE_S_FIRST
         while not self._stopping:
             began_s = self._loop.time()
@@ -220,7 +220,7 @@ class Supervisor:
             await asyncio.sleep(pause_s)
 
     async def _live(self, worker: Worker) -> int:
-        """From start to end; returns its exit code."""
+        """Run one process of a worker; returns its exit code."""
         orders = Orders(
             number=worker.number,
             count=len(self._workers),
@@ -232,7 +232,7 @@ class Supervisor:
         command = [sys.executable, "-P", "-m", PROGRAM]
         worker.process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
         assert worker.process.stdin is not None
-        worker.process.stdin.write(msgspec.json.encode(orders) + b"\n")  # And it stays open until we are gone.
+        worker.process.stdin.write(msgspec.json.encode(orders) + b"\n")  # The pipe stays open until this process ends.
         if self._stopping:
             worker.process.terminate()
         if self._announced:
@@ -240,23 +240,23 @@ class Supervisor:
         return await worker.process.wait()
 
     async def _stop(self, workers: list[Worker]) -> None:
-        """These workers, cleanly if they do it in time."""
+        """Stop these workers; kill those that take longer than their time."""
         minding = [worker.minding for worker in workers if worker.minding is not None]
         for worker in workers:
             if not worker.send(signal.SIGTERM) and worker.process is not None and worker.minding is not None:
-                worker.minding.cancel()  # It has ended, and nobody starts it again.
+                worker.minding.cancel()  # The process has ended and must not be restarted.
         await asyncio.wait(minding, timeout=self._settings.drain_ms / 1000 + STOP_S_MORE)
         for worker in workers:
             if worker.send(signal.SIGKILL):
-                _log.warning("a worker did not stop in time and was ended", extra={"of_worker": worker.number})
+                _log.warning("a worker did not stop in time and was killed", extra={"of_worker": worker.number})
         await asyncio.gather(*minding, return_exceptions=True)
 
-    # All of them
+    # All workers
 
     def _members_changed(self, members: Mapping[int, Described]) -> None:
         self._living = members
         for worker in self._workers:
-            if worker.number in members:  # Where it listens now it listens for good: clients come back there.
+            if worker.number in members:  # A restarted worker uses the same port: its clients come back there.
                 address = members[worker.number].addresses["listens"]
                 worker.settings = msgspec.structs.replace(worker.settings, kafka=address)
         all_met = len(members) == len(self._workers) and all(map(has_met, members.values()))
@@ -284,7 +284,7 @@ class Supervisor:
 
 
 def _settings_of(settings: Settings, number: int) -> Settings:
-    """Those of one worker: its Kafka ports are counted on from those of the first."""
+    """The settings of one worker: its Kafka port is that of the first worker plus its number minus one."""
     advertised = settings.advertised_kafka
     return msgspec.structs.replace(
         settings,

@@ -1,4 +1,4 @@
-"""Raising the feature level of the cluster that a node belongs to, for whoever asks over its API."""
+"""Raising the feature level of the node's cluster, for the HTTP API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @final
 class NodeUpgrades:
-    """Fulfils `console.api.upgrading.Upgrades`. The cluster is looked for when somebody asks: it is made later."""
+    """Raises the level through the cluster part of the node, which is created after this object."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -29,7 +29,7 @@ class NodeUpgrades:
         try:
             after = await session.upgrade(wanted, dry_run=dry_run)
         except CoordinationError as error:
-            raise LonghallError(Code.NOT_READY, f"the coordinator is of no help: {error}") from None
+            raise LonghallError(Code.NOT_READY, f"the coordinator failed: {error}") from None
         return RaisedLevel(
             before=before.level,
             level=wanted if dry_run else after.level,

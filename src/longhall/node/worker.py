@@ -1,7 +1,7 @@
-"""One worker of `serve --workers N`, as the parent starts it: its orders come first on standard input.
+"""One worker of `serve --workers N`. The parent starts it and writes its orders to its standard input.
 
-The parent keeps the other end of that pipe open for as long as it lives. When it is gone, however it went, the pipe
-ends, and so does the worker: nobody is left behind.
+The parent holds the other end of that pipe open while it lives. When the parent ends, for whatever reason, the pipe
+ends, and the worker ends too.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import msgspec
 from longhall.node.settings import Settings
 from longhall.node.start_parameters import read_start_parameters
 
-LEADER: Final = 1  # The worker that has the data directory.
+LEADER: Final = 1  # The worker that owns the data directory.
 PROGRAM: Final = "longhall.node.worker"
 
 
 class Orders(msgspec.Struct, kw_only=True, frozen=True):
-    """What a worker is told."""
+    """The start parameters of a worker."""
 
     number: int  # From 1 on; its number as a Kafka broker.
     count: int
-    settings: Settings  # Its own: the addresses in them are those of this worker.
-    keeper_port: int  # Where the parent's tree is,
-    token: str  # and what opens it, in hexadecimal digits; workers know each other by it as well.
-    shared_ports: list[int]  # Where all of them listen.
+    settings: Settings  # With the addresses of this worker.
+    keeper_port: int  # The port of the parent's coordination tree,
+    token: str  # and the token for it, in hexadecimal digits; workers authenticate to each other with it too.
+    shared_ports: list[int]  # The ports that all workers listen on.
 
     @property
     def leads(self) -> bool:
@@ -37,7 +37,7 @@ class Orders(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def watch_parent(loop: asyncio.AbstractEventLoop, gone: Callable[[], None]) -> None:
-    """Call when the parent is gone. It says nothing more, so whatever is there to read is the end."""
+    """Call `gone` when the parent has ended. The parent writes nothing more, so a readable pipe means its end."""
     descriptor = sys.stdin.fileno()
 
     def ended() -> None:
@@ -48,10 +48,10 @@ def watch_parent(loop: asyncio.AbstractEventLoop, gone: Callable[[], None]) -> N
 
 
 def main() -> int:
-    """Work until the parent says that it is enough, or is gone."""
+    """Run the worker until the parent stops it or ends."""
     from longhall.node.lifecycle import run
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # One at the terminal is for the parent, who stops us in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # An interrupt at the terminal is for the parent.
     orders = read_start_parameters(Orders, "`longhall serve --workers`")
     return run(orders.settings, orders)
 

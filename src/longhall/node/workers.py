@@ -1,11 +1,11 @@
-"""The workers of one node, as one of them sees the others: who is there, who leads, and how to get things there.
+"""The other workers of a node, as one worker sees them: which ones live, which one leads, and how to reach it.
 
-    worker 1     has the data directory and leads everything; to the directory it is a node that is alone
-    the others   have doors and keep nothing: what they are asked is carried to worker 1, or clients are sent there
+    worker 1     owns the data directory and leads all shards; its directory is that of a lone node
+    the others   have doors and no data: they forward requests to worker 1, or redirect clients to it
 
-Nobody is elected: the lock of the data directory decides, and who leads is there as soon as it serves. The same routing
-carries requests here as between the nodes of a cluster; the links are on the loopback, and only those come in who know
-what the parent told its workers.
+There is no election: the lock of the data directory decides, and worker 1 leads as soon as it serves. Requests are
+routed as between the nodes of a cluster; the connections use the loopback address, and both sides prove the token that
+the parent gave its workers.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
     from longhall.node.assembly import Node
 
 HOST: Final = "127.0.0.1"
-CALLS_MAX: Final = 4_096  # Of one worker to the leader, under way.
+CALLS_MAX: Final = 4_096  # Calls of one worker to the leader in progress.
 MET: Final = "met"
 REGISTER_PAUSE_S: Final = 0.2
-LOST: Final = "no worker leads; it is about to be started again"
+LOST: Final = "no worker leads; worker 1 is about to be restarted"
 
-ALL_METRICS: Final = "all-metrics"  # Of all workers, as the leader shows them.
+ALL_METRICS: Final = "all-metrics"  # The verb for the metrics of all workers.
 ALL_METRICS_S_MAX: Final = 10.0
 
 _log = logging.getLogger("longhall.workers")
 
 
 def has_met(described: Described) -> bool:
-    """Whether this worker has heard of all the others."""
+    """True if this worker knows all the others."""
     return MET in described.addresses
 
 
 @final
 class Workers:
-    """Fulfils `broker.leadership.Leadership`."""
+    """One worker's view of all workers. Fulfils `broker.leadership.Leadership`; worker 1 always leads."""
 
     def __init__(self, coordinator: Coordinator, orders: Orders) -> None:
         self.node = orders.number
@@ -72,17 +72,17 @@ class Workers:
         self._peers: Peers | None = None
         self._views: RemoteQueueViews | None = None
 
-    # Life
+    # Start and stop
 
     async def meet(self) -> None:
-        """Hear of the others. Whoever keeps nothing waits for the one that keeps everything."""
+        """Watch the other workers. A worker without data returns when worker 1 is registered."""
         self._watches = [self._coordinator.watch_members(self._members_changed)]
         while not self.leads_here and LEADER not in self._living:
             self._heard.clear()
             await self._heard.wait()
 
     def attach(self, node: Node) -> Peers:
-        """Make it this worker's node, before its doors are open; returns the way to the other workers."""
+        """Set the node of this worker, before its doors open; returns the connections to the other workers."""
         self._node = node
         peers = self._peers = Peers(
             node.world,
@@ -97,7 +97,7 @@ class Workers:
             QueueWatchSource(node.hall, node.queues).serve(peers)
         else:
             views = self._views = RemoteQueueViews(peers, LEADER, node.hall.background)
-        # On one machine the connection breaks with the leader: nothing has to be confirmed.
+        # On one machine the connection breaks when the leader dies, so leadership need not be confirmed.
         node.service.join(self, peers, views=views, calls_max=CALLS_MAX)
         peers.serve(METRICS, self._tell_metrics)
         if self.leads_here:
@@ -108,7 +108,7 @@ class Workers:
         return peers
 
     async def join(self) -> None:
-        """The doors are open: let the others know."""
+        """Register this worker. Its doors are open."""
         node, peers = self._node, self._peers
         assert node is not None
         assert peers is not None
@@ -133,7 +133,7 @@ class Workers:
         self._members_changed(self._living)
 
     async def leave(self) -> None:
-        """Take no part any more."""
+        """Cancel the watches, and close all connections."""
         for watch in self._watches:
             watch.cancel()
         for task in list(self._tasks):
@@ -147,7 +147,7 @@ class Workers:
 
     @property
     def leads_here(self) -> bool:
-        """Whether it is this worker that has the data directory."""
+        """True if this worker owns the data directory."""
         return self.node == LEADER
 
     def leads(self, shard: int) -> bool:
@@ -157,7 +157,7 @@ class Workers:
         return LEADER if self.node == LEADER or LEADER in self._living else NOBODY
 
     def epoch(self, shard: int) -> int:
-        return 0  # That of the shard counts.
+        return 0  # The epoch of the shard applies.
 
     def replicas(self, shard: int) -> list[int]:
         return [LEADER]
@@ -178,7 +178,7 @@ class Workers:
             for number, one in sorted(self._living.items())
         ]
 
-    # What is heard
+    # Callbacks of the coordinator
 
     def _members_changed(self, members: Mapping[int, Described]) -> None:
         self._living = members
@@ -193,7 +193,7 @@ class Workers:
                 status.state = None if LEADER in members else LOST
         described = self._described
         if self._joined and described is not None and len(members) == self._orders.count and not has_met(described):
-            # The parent says that the node is ready when each worker can tell clients of all.
+            # The parent announces the node when every worker can send clients to all others.
             addresses = {**described.addresses, MET: "all"}
             self._described = msgspec.structs.replace(described, addresses=addresses)
             self._register_soon()
@@ -217,21 +217,21 @@ class Workers:
                 _log.info("the parent does not know of this worker yet", extra={"reason": str(error)})
                 await asyncio.sleep(REGISTER_PAUSE_S)
 
-    # Metrics: whoever is asked shows those of all workers
+    # Metrics: every worker shows those of all workers
 
     async def show_metrics(self, registry: Registry) -> Response:
-        """`/metrics`. The leader has nearly all of them, so it puts them together."""
+        """The response to `/metrics`. The leader merges the metrics of all workers, because it has most of them."""
         assert self._peers is not None
         if not self.leads_here and LEADER in self._living:
             try:
                 body = await self._peers.request(LEADER, ALL_METRICS, b"", ALL_METRICS_S_MAX)
                 return Response(HTTPStatus.OK, body, CONTENT_TYPE)
             except (OSError, TimeoutError, LonghallError) as error:
-                _log.info("the leader did not tell its metrics", extra={"reason": str(error)})
+                _log.info("the leader did not send its metrics", extra={"reason": str(error)})
         return Response(HTTPStatus.OK, await registry.render(), CONTENT_TYPE)
 
     async def others_metrics(self) -> dict[str, list[Block]]:
-        """What the other workers count, for the leader to show."""
+        """The metrics of the other workers, for the leader to merge."""
         assert self._peers is not None
         others = sorted(number for number in self._living if number != self.node) if self.leads_here else []
         peers = self._peers

@@ -1,7 +1,7 @@
-"""The operations of whoever runs a cluster: hosts, replication groups, the feature level, the background scrub.
+"""Operations of an operator: hosts, replication groups, the feature level, the background scrub.
 
 An operation that takes a while replies as soon as it has begun, with a sentence about what has begun; `/cluster` shows
-how far it is.
+its progress.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class TransferLeadership(Operation[str]):
 
 
 class SetReplicationFactor(Operation[str]):
-    """Have so many replicas."""
+    """Change the number of replicas."""
 
     factor: int
 
 
 class AddGroup(Operation[str]):
-    """Have a replication group on these hosts; the first of them leads if it can. Reserved, they store nothing else."""
+    """Create a replication group on these hosts, or move it there. Reserved hosts store nothing else."""
 
     name: str
     hosts: list[int]
@@ -55,13 +55,13 @@ class AddGroup(Operation[str]):
 
 
 class RemoveGroup(Operation[str]):
-    """End a replication group in which nothing is placed."""
+    """Remove a replication group in which nothing is placed."""
 
     name: str
 
 
 class RaisedLevel(msgspec.Struct, kw_only=True):
-    """The feature level before and after, the newest that is possible, and what stands against more."""
+    """The feature level before and after, the newest possible one, and what prevents a higher one."""
 
     before: int
     level: int
@@ -70,18 +70,18 @@ class RaisedLevel(msgspec.Struct, kw_only=True):
 
 
 class RaiseFeatureLevel(Operation[RaisedLevel]):
-    """Raise the feature level to this one, 0 for the newest that is possible; with `dry_run` only say what would be."""
+    """Raise the feature level to this one, 0 for the newest possible; with `dry_run` only report the outcome."""
 
     level: int
     dry_run: bool
 
 
 class ScrubStatus(msgspec.Struct, kw_only=True):
-    """How far the scrub of one hall on one node is. Counters are those of its process."""
+    """The progress of the scrub of one hall on one node. Counters are those of its process."""
 
     node: int
     wing: str = ""
-    passes: int = 0  # Ended since the process began.
+    passes: int = 0  # Completed since the process started.
     ratio: float = 0.0
     bytes_done: int = 0
     bytes_total: int = 0
@@ -91,10 +91,10 @@ class ScrubStatus(msgspec.Struct, kw_only=True):
     damaged_count: int = 0
     completed_ms: int = 0  # 0 for never.
     interval_ms: int = 0
-    reason: str = ""  # Why nothing is known.
+    reason: str = ""  # Why the status is unknown.
 
 
 class ScrubNodes(Operation[list[ScrubStatus]]):
-    """How far the scrub is on every node; with `begin`, a pass begins on all of them."""
+    """The progress of the scrub on every node; with `begin`, a pass begins on all of them."""
 
     begin: bool

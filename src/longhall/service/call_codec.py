@@ -1,4 +1,4 @@
-"""Calls between processes, decoded: every operation that there is, by the name of its class."""
+"""The decoder for calls between processes: all operations, by the name of their class."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ _decoder: Final = msgspec.msgpack.Decoder(_DecodedCall)
 
 
 def decode_call(body: bytes) -> Call:
-    """A call. `msgspec.DecodeError` for bytes that are none, or whose operation is not known."""
+    """Decode a call. `msgspec.DecodeError` for malformed bytes or an unknown operation."""
     decoded = _decoder.decode(body)
     return Call(decoded.operation, decoded.caller, decoded.incarnation)

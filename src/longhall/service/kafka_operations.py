@@ -1,7 +1,7 @@
-"""Kafka requests that only the leader of the hall can answer, on their way there.
+"""Kafka requests that only the leader of the hall can answer, forwarded to it.
 
-A Kafka client expects an answer in the version that it asked in, so the leader's own door writes it. The process that
-was asked reads no more than the head of such a request.
+A Kafka client expects an answer in the version of its request, so the leader's own door encodes it. The process that
+has the client's connection parses only the header of such a request.
 """
 
 from __future__ import annotations

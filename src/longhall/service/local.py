@@ -1,4 +1,4 @@
-"""Operations carried out by the broker in this process: one table from the type of an operation to what it does.
+"""Operations carried out by the broker in this process: one table from the type of an operation to its function.
 
 It is used where this process leads the replication group that is asked, and knows nothing of other groups.
 """
@@ -106,7 +106,7 @@ class LocalBroker:
         self._others[kind] = action
 
     def carry_out(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
-        """Begin with an operation. LonghallError if it is refused at once."""
+        """Start an operation. LonghallError if it is refused at once."""
         kind = type(operation)
         other = self._others.get(kind)
         if other is not None:

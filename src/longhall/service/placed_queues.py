@@ -41,8 +41,8 @@ from longhall.queues.settings import QueueSettings
 from longhall.service import queue_operations as ops
 from longhall.service.placed_receive import PlacedReceive
 
-BETWEEN: Final = "."  # Between the number of a group and a receipt or an upload id of that group.
-PAGES: Final = "/"  # Between a lane and a position in it.
+BETWEEN: Final = "."  # Separates the number of a group from its receipt or upload id.
+PAGES: Final = "/"  # Separates a lane from a position in it.
 
 A = TypeVar("A")
 Q = TypeVar("Q")
@@ -52,7 +52,7 @@ Codes = list[Code | None]
 
 
 class Groups(Protocol):
-    """What is needed of the other groups; fulfilled by `cluster.placement.group_reconciler`."""
+    """The other groups, as the router uses them; fulfilled by `cluster.placement.group_reconciler`."""
 
     @property
     def leads(self) -> bool:
@@ -78,7 +78,7 @@ class Groups(Protocol):
 
 
 class PlacedQueue(msgspec.Struct, frozen=True):
-    """A queue as the catalogue here knows it."""
+    """A queue from the local catalogue."""
 
     name: str
     settings: QueueSettings
@@ -139,7 +139,7 @@ class PlacedQueues:
         return await asyncio.gather(*(self._ask(queue, number, operation, caller) for number in queue.settings.wings))
 
     async def cancel_move(self, operation: ops.CancelMove, caller: Caller) -> MoveTask | None:
-        """Stop a move that goes on in several groups; None if it is one of the hall's own."""
+        """Stop a move that runs in several groups; None for a move of the main hall."""
         parts = parts_of_move(operation.task_id)
         if not parts:
             return None
@@ -151,7 +151,7 @@ class PlacedQueues:
     async def _ask(
         self, queue: PlacedQueue, number: int, operation: Operation[R], caller: Caller, *, now: bool = False
     ) -> R:
-        """Ask one group. An earlier queue of the same name, which is to be removed there, is not taken for this one."""
+        """Ask one group. The topic id excludes an earlier queue of the same name that is not removed there yet."""
         try:
             return await self._groups.call(number, operation, caller, now=now, incarnation=queue.topic_id)
         except LonghallError as error:
@@ -159,7 +159,7 @@ class PlacedQueues:
         return await self._groups.call(number, operation, caller, now=now, incarnation=queue.topic_id)
 
     async def _put_there(self, queue: PlacedQueue, error: LonghallError) -> None:
-        """A group that should have the queue does not know it: it gets it. Raises every other error."""
+        """Create the queue in a group that should have it and does not know it. Raises every other error."""
         if error.code is not Code.UNKNOWN_QUEUE or self.find(queue.name) is None:
             raise error
         if not self._groups.leads:
@@ -167,7 +167,7 @@ class PlacedQueues:
         await self._groups.furnish(queue.name)
 
     def _group_of(self, queue: PlacedQueue, text: str, wrong: Code) -> tuple[int, str]:
-        """The group that a receipt or upload id came from, and what it is there."""
+        """The group that a receipt or upload id came from, and its value in that group."""
         number, _, rest = text.partition(BETWEEN)
         if not (number.isascii() and number.isdigit()) or int(number) not in queue.settings.wings:
             raise LonghallError(wrong, "It did not come from this queue.")
@@ -190,14 +190,14 @@ class PlacedQueues:
     async def _send_some(
         self, queue: PlacedQueue, number: int, messages: list[Outgoing], caller: Caller
     ) -> list[Accepted]:
-        """What one group refuses does not hide what others have accepted."""
+        """Send messages to one group. A refusal counts only for these, not for those that other groups accepted."""
         try:
             return await self._ask(queue, number, ops.SendMessages(queue.name, messages), caller)
         except LonghallError as error:
             return [Accepted(code=error.code, message=str(error)) for _ in messages]
 
     async def _send_near(self, queue: PlacedQueue, op: ops.SendMessages, caller: Caller) -> list[Accepted]:
-        """The nearest group that accepts it. Only what was certainly not done goes on to the next."""
+        """Send to the nearest group that accepts. The next group is tried only if the one before did nothing."""
         near = self._groups.nearest(queue.settings.wings)
         for number in near:
             try:
@@ -247,7 +247,7 @@ class PlacedQueues:
         changes: Sequence[tuple[str, int]],
         work: Callable[[int, list[tuple[str, int]]], Awaitable[Codes]],
     ) -> Codes:
-        """Each receipt to the group that gave it; codes in the order of the receipts."""
+        """Send each receipt to the group that issued it; returns codes in the order of the receipts."""
         found: list[tuple[int, tuple[str, int]]] = []
         codes: Codes = [Code.INVALID_RECEIPT] * len(changes)
         positions: list[int] = []
@@ -309,7 +309,7 @@ class PlacedQueues:
         return msgspec.structs.replace(page, next_from=self._next(queue, lane, page.next_from))
 
     def _lane_of(self, queue: PlacedQueue, position: int | str) -> tuple[int, str]:
-        """The lane that goes on, and the position in it."""
+        """The lane of a position, and the position in it."""
         if position == "":
             return 0, ""
         lane, slash, rest = str(position).partition(PAGES)
@@ -325,7 +325,7 @@ class PlacedQueues:
         return f"{lane + 1}{PAGES}" if lane + 1 < len(queue.settings.wings) else ""
 
     async def _letter(self, queue: PlacedQueue, op: ops.ReadLetter | ops.EditLetter, caller: Caller) -> Letter:
-        """The group that has the message."""
+        """Ask the group that has the message."""
         *first, last = queue.settings.wings
         for number in first:
             try:
@@ -360,7 +360,7 @@ class PlacedQueues:
 async def _sort_out(
     targets: Sequence[int], questions: Sequence[Q], work: Callable[[int, list[Q]], Awaitable[list[A]]]
 ) -> list[A]:
-    """Ask each target its questions, all at once; answers in the order of the questions."""
+    """Ask all targets concurrently; returns answers in the order of the questions."""
     positions: dict[int, list[int]] = {}
     for position, target in enumerate(targets):
         positions.setdefault(target, []).append(position)

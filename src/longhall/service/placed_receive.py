@@ -1,8 +1,8 @@
 """Receiving from several replication groups: the nearest first, then the others; a receiver waits for all at once.
 
-A group that was asked is never left alone with what it delivers. A call that is not needed any more is cancelled, and
-what it brings all the same is returned to its queue, without counting an attempt. A group that does not answer at once
-holds no receiver up: the others are asked meanwhile.
+No delivery is lost. A call that is not needed any more is cancelled, and messages that it delivers all the same are
+returned to their queue without counting an attempt. A group that does not answer at once does not delay a receiver:
+the others are asked meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from longhall.service.queue_operations import ReceiveMessages, undelivered
 if TYPE_CHECKING:
     from longhall.service.placed_queues import Groups
 
-ANSWER_S_MAX: Final = 0.5  # Of a group that was asked for what it has at hand.
+ANSWER_S_MAX: Final = 0.5  # For a receive without waiting.
 ATTEMPTS_MAX: Final = 10_000
 
 Found = tuple[int, list[Delivery]]  # The group, and its messages.
@@ -34,10 +34,10 @@ class PlacedReceive:
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self._attempts: dict[str, int] = {}  # The group in which a request that may be repeated found something.
+        self._attempts: dict[str, int] = {}  # By attempt id: the group that delivered, for a repeated request.
 
     async def receive(self, numbers: tuple[int, ...], op: ReceiveMessages, caller: Caller, topic_id: bytes) -> Found:
-        """Messages of one group. LonghallError if none of them could be asked."""
+        """Messages of one group. LonghallError if no group could be asked."""
         near = self._groups.nearest(numbers)
         if op.attempt_id in self._attempts:
             near.sort(key=lambda number: number != self._attempts[op.attempt_id])
@@ -54,7 +54,7 @@ class PlacedReceive:
         return number, found
 
     async def _at_hand(self, near: list[int], op: ReceiveMessages, caller: Caller, topic_id: bytes) -> Found:
-        """What the first group has that has anything."""
+        """The messages of the first group that has some now."""
         at_once = msgspec.structs.replace(op, wait_ms=0)
         failure: LonghallError | None = None
         answered = False
@@ -67,7 +67,7 @@ class PlacedReceive:
             except TimeoutError:
                 continue
             except LonghallError as error:
-                if error.code is Code.INVALID_REQUEST:  # A filter that cannot be read is the same for all.
+                if error.code is Code.INVALID_REQUEST:  # An invalid filter is invalid in every group.
                     raise
                 failure = error
                 continue
@@ -79,7 +79,7 @@ class PlacedReceive:
         return near[0], []
 
     async def _wait(self, near: list[int], op: ReceiveMessages, caller: Caller, topic_id: bytes) -> Found:
-        """The first messages that come, of whichever group."""
+        """Wait for the first messages of any group."""
         calls: dict[int, Pending[list[Delivery]]] = {}
         done = asyncio.Event()
         for number in near:
@@ -112,10 +112,10 @@ class PlacedReceive:
                 if not pending.done:
                     pending.cancel()
                 elif pending.error is None:
-                    self._return(number, op.queue, pending.reply)  # Another group was quicker.
+                    self._return(number, op.queue, pending.reply)  # Another group delivered first.
 
     def _return(self, number: int, queue: str, deliveries: list[Delivery]) -> None:
-        """No receiver gets these messages: they go back."""
+        """Return messages that no receiver gets."""
         operation = undelivered(queue, deliveries)
         if operation is not None:
             self._groups.call(number, operation)

@@ -1,7 +1,7 @@
-"""Queues of a cluster as things: created, changed and deleted at the hall's leader, in the groups that store them too.
+"""Administration of queues in a cluster: at the hall's leader, and in the groups that store the queues.
 
-The hall's catalogue is the truth. A placed queue is committed there first, then its groups follow, and then the caller
-gets the reply.
+The hall's catalogue is authoritative. A change of a placed queue is committed there first, then applied to its groups,
+and then the caller gets the reply.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from longhall.service.placed_queues import PlacedQueues
 
 
 class PlacementAuthority(Protocol):
-    """What chooses groups and has them follow; fulfilled by `cluster.placement.group_reconciler`."""
+    """Chooses groups and applies changes to them; fulfilled by `cluster.placement.group_reconciler`."""
 
     def is_placed(self, topic: str) -> bool: ...
 
@@ -39,7 +39,7 @@ class PlacementAuthority(Protocol):
 
 @final
 class QueueAdministration:
-    """The operations on queues that differ in a cluster, because groups have to follow."""
+    """The operations on queues that differ in a cluster, because groups apply them too."""
 
     def __init__(self, hall: Hall, queues: QueueService, groups: PlacementAuthority, placed: PlacedQueues) -> None:
         self._hall = hall
@@ -48,7 +48,7 @@ class QueueAdministration:
         self._placed = placed
 
     def register(self, broker: LocalBroker) -> None:
-        """Carry these out instead of what a lone node does."""
+        """Replace the operations of a lone node by these."""
         broker.also(ops.CreateQueue, self._create)
         broker.also(ops.DeleteQueue, self._delete)
         broker.also(ops.ConfigureQueue, self._configure)
@@ -142,7 +142,7 @@ class QueueAdministration:
             raise LonghallError(Code.INVALID_REQUEST, f"The queue '{name}' is placed in groups: it cannot {what}.")
 
     def _groups_of_letters(self, settings: QueueSettings) -> list[int]:
-        """A share goes where its dead letters are, if those are a share too."""
+        """The groups of the dead-letter queue if that is a share: a new share must be in the same group."""
         letters = self._queues.view(settings.dead_letters.queue) if settings.dead_letters is not None else None
         if letters is None or settings.placement != SHARE or letters.settings.placement != SHARE:
             return []

@@ -1,8 +1,8 @@
-"""The operations on queues: what every door, the HTTP API and the command line can ask.
+"""The operations on queues, for every door, the HTTP API and the command line.
 
-Times are milliseconds, queues are named, and a refusal is a `LonghallError` with a code. Where one operation carries
-several things (messages, receipts, leases) the reply has an entry for each, in the same order. The caller is no part of
-an operation: it travels beside it.
+Times are milliseconds, queues are named, and a refusal is a `LonghallError` with a code. If an operation has several
+messages, receipts or leases, the reply has an entry for each, in the same order. The caller is not part of an
+operation: it is passed beside it.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class CreateQueue(QueueOperation[QueueView]):
 
     settings: QueueSettings
     topic: str = ""
-    deleted_before_ms: int = 0  # QUEUE_DELETED_RECENTLY if a queue of this name was deleted less than so long ago.
+    deleted_before_ms: int = 0  # QUEUE_DELETED_RECENTLY if a queue of this name was deleted within this time.
 
 
 class DeleteQueue(QueueOperation[None]):
-    """Delete a queue with its messages; those that its dead-letter queue should have move there first."""
+    """Delete a queue with its messages; messages for its dead-letter queue move there first."""
 
 
 class DescribeQueue(QueueOperation[QueueView]):
@@ -67,7 +67,7 @@ class ListQueues(Operation[list[str]]):
 
 
 class ConfigureQueue(QueueOperation[None]):
-    """Give a queue other settings."""
+    """Change the settings of a queue."""
 
     settings: QueueSettings
 
@@ -83,7 +83,7 @@ class PurgeQueue(QueueOperation[None]):
 
 
 class MeasureQueue(MessageOperation[Depth]):
-    """How full a queue is."""
+    """The number of messages of a queue, by state."""
 
 
 class CountQueue(MessageOperation[Counts]):
@@ -112,10 +112,10 @@ class SendMessages(MessageOperation[list[Accepted]]):
 
 
 class ReceiveMessages(MessageOperation[list[Delivery]]):
-    """Lease up to `count_max` messages, waiting for some if there are none. -1 is the queue's own time.
+    """Lease up to `count_max` messages, and wait if there are none. A time of -1 means the queue's setting.
 
     A repeated request with the same `attempt_id` gets the same messages. With a filter (a selector, or a policy in
-    JSON) only messages that match. Without `in_parts` no message that is too large for one reply.
+    JSON) only matching messages are leased. Without `in_parts` messages that are too large for one reply are not.
     """
 
     waits: ClassVar[bool] = True
@@ -129,7 +129,7 @@ class ReceiveMessages(MessageOperation[list[Delivery]]):
 
 
 class ReceiveFromAny(Operation[list[tuple[str, Delivery]]]):
-    """Lease messages of several queues, each with its queue's name; service follows the weights."""
+    """Lease messages of several queues, each with its queue's name, in proportion to the weights."""
 
     waits: ClassVar[bool] = True
 
@@ -147,13 +147,13 @@ class SettleMessages(MessageOperation[list[Code | None]]):
 
 
 class ChangeLeases(MessageOperation[list[Code | None]]):
-    """Each lease ends so long from now; 0 returns the message to the queue."""
+    """Set the remaining time of each lease; 0 returns the message to the queue."""
 
     changes: list[tuple[str, int]]
 
 
 class ReturnUndelivered(MessageOperation[list[Code | None]]):
-    """Messages that no consumer has seen are available again, and that was no attempt."""
+    """Return messages that no consumer has received, without counting an attempt."""
 
     receipts: list[str]
 
@@ -235,14 +235,14 @@ class SearchMessages(MessageOperation[Page]):
 
 
 class ListLetters(MessageOperation[LetterPage]):
-    """The messages of a queue with everything that is known of each."""
+    """The messages of a queue, each with its history."""
 
     count_max: int = 100
     from_position: str = ""
 
 
 class ReadLetter(MessageOperation[Letter]):
-    """One of them; UNKNOWN_MESSAGE if it is not there."""
+    """One message of a queue with its history; UNKNOWN_MESSAGE if it is not there."""
 
     message_id: str
 

@@ -2,7 +2,7 @@
 
 An item is a list of names with their queues, None for a queue that is gone. Changes of one turn of the leader's loop
 are sent together, before the reply to the operation that made them, so a client reads its own writes through the same
-worker. While the stream is broken nothing is known here, and the leader is asked for each queue.
+worker. While the stream is broken this process knows no queues, and asks the leader for each.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from longhall.errors import LonghallError
 from longhall.queues.messages import QueueView
 
 WATCH_QUEUES: Final = "watch-queues"
-CREDIT: Final = 16  # Items that are under way.
+CREDIT: Final = 16  # Items in progress.
 NAMES_AN_ITEM: Final = 200
-PAUSE_S: Final = 0.2  # After the stream broke.
+PAUSE_S: Final = 0.2  # Before the next attempt after the stream broke.
 
 Changes = list[tuple[str, QueueView | None]]
 
@@ -35,7 +35,7 @@ _log = logging.getLogger("longhall.workers")
 
 @final
 class QueueWatchSource:
-    """The leader's side: one subscription for each stream that is open."""
+    """The leader's side: one subscription for each open stream."""
 
     def __init__(self, hall: Hall, queues: QueueService) -> None:
         self._hall = hall
@@ -44,7 +44,7 @@ class QueueWatchSource:
         hall.catalogue.queues.watch(self._changed)
 
     def serve(self, peers: Peers) -> None:
-        """Let other processes watch."""
+        """Serve the stream to other processes."""
         peers.serve_stream(WATCH_QUEUES, self._open)
 
     def _open(self, node: int, body: bytes, stream: OutgoingStream) -> None:
@@ -73,14 +73,14 @@ class _Subscription:
         self._is_due = False
 
     def changed(self, name: str) -> None:
-        """Send it at the end of this turn of the loop, when the change is applied everywhere."""
+        """Send this queue at the end of the current turn of the loop, when the change is applied everywhere."""
         self._unsent[name] = None
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self.send)
 
     def send(self) -> None:
-        """Send what there is credit for."""
+        """Send the changed queues as far as there is credit."""
         self._is_due = False
         while self._unsent and self._stream.is_open and self._stream.credit > 0:
             names = list(self._unsent)[:NAMES_AN_ITEM]
@@ -91,7 +91,7 @@ class _Subscription:
 
 @final
 class RemoteQueueViews:
-    """The other side, in a process without data: what the leader has sent."""
+    """The side of a process without data: the queues that the leader has sent."""
 
     def __init__(self, peers: Peers, leader: int, background: BackgroundTasks) -> None:
         self._peers = peers
@@ -100,11 +100,11 @@ class RemoteQueueViews:
         self._task = background.start("watch queues", self._watch)
 
     def view(self, name: str) -> QueueView | None:
-        """The queue of this name, as far as is known here."""
+        """The queue of this name; None if it is not known here."""
         return self._views.get(name)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._task.cancel()
 
     async def _watch(self) -> None:

@@ -1,12 +1,12 @@
-"""The router: every operation of every door, carried out by the leader that has to, wherever that is.
+"""The router: it sends every operation of every door to the leader that carries it out.
 
     the queue is stored by other groups    their leaders are asked, and replies are merged (`placed_queues`)
     this process leads the hall            the broker in this process carries it out (`local`)
     another process leads the hall         one call to it (`cluster.rpc.leader_client`)
 
-A lone node, a leader, a follower, a worker without data and the process of another group differ in what the router is
-given, not in code. What must not be said without certainty (that something does not exist, or exists already) is
-confirmed here: a leader that was deposed and does not know it has not heard of what was created and deleted since.
+A lone node, a leader, a follower, a worker without data and the process of another group differ in the objects that the
+router gets, not in code. A reply that something does not exist, or exists already, is confirmed here: a deposed leader
+that does not know of its deposition lacks what was created and deleted since.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from longhall.service.queue_operations import (
     undelivered,
 )
 
-# What a leader that was deposed without knowing it could say wrongly.
+# The errors that a deposed leader could return wrongly.
 TO_CONFIRM: Final = frozenset(
     {
         Code.UNKNOWN_QUEUE,
@@ -57,7 +57,7 @@ Confirm = Callable[[], Awaitable[None]]
 
 
 class QueueViews(Protocol):
-    """What this process knows of queues without asking; it may be a moment old where another process leads."""
+    """The queues that this process knows without asking; slightly stale if another process leads."""
 
     def view(self, name: str) -> QueueView | None: ...
 
@@ -67,7 +67,7 @@ class Router:
     """The service behind every door of this process."""
 
     def __init__(self, local: LocalBroker, views: QueueViews) -> None:
-        """As for a lone node; `join` makes it one of several."""
+        """The router of a lone node; `join` connects it to other processes."""
         self._local = local
         self._views = views
         self._leadership: Leadership | None = None
@@ -85,8 +85,8 @@ class Router:
         views: QueueViews | None = None,
         calls_max: int = CALLS_MAX,
     ) -> None:
-        """Be one of several processes: ask the leader, and answer those that ask this one. Without `confirm` nothing
-        has to be confirmed, because the death of a leader always breaks the connections to it.
+        """Connect to other processes: send calls to the leader, and answer calls of others. Without `confirm` no reply
+        is confirmed: the death of a leader always breaks the connections to it.
         """
         self._leadership = leadership
         self._leader = LeaderClient(leadership, peers, self._here, calls_max=calls_max)
@@ -95,11 +95,11 @@ class Router:
         peers.serve_calls(CALL, self._serve, Audience.GUESTS)
 
     def place(self, placed: PlacedQueues) -> None:
-        """Some queues are stored by other groups from now on."""
+        """Set the router of queues that other groups store."""
         self._placed = placed
 
     def store(self, topics: GroupTopics) -> None:
-        """This is the process of a group that stores what is placed there."""
+        """Set the topics that this process stores as a member of another group."""
         self._topics = topics
 
     def close(self) -> None:
@@ -107,26 +107,26 @@ class Router:
         if self._leader is not None:
             self._leader.close()
 
-    # What doors ask
+    # For doors
 
     @property
     def leads(self) -> bool:
-        """True if this process carries out what concerns the hall."""
+        """True if this process leads the hall."""
         return self._leadership is None or self._leadership.leads(CATALOGUE_SHARD)
 
     def view(self, name: str) -> QueueView | None:
-        """The queue of this name as it is known here, for an operation on its messages; None does not mean that there
-        is none.
+        """The queue of this name as it is known here, for an operation on its messages. None does not prove that it
+        does not exist.
         """
         return self._views.view(name)
 
     def find(self, name: str) -> Pending[QueueView]:
-        """The same, as the leader knows it if it is not known here. UNKNOWN_QUEUE, confirmed, if there is none."""
+        """The queue of this name, from the leader if it is not known here. UNKNOWN_QUEUE is confirmed."""
         view = self._views.view(name)
         return self.call(DescribeQueue(name)) if view is None else completed(view)
 
     def call(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
-        """Have an operation carried out. It never raises: a refusal is the error of what is returned."""
+        """Carry out an operation. It never raises: a refusal is the error of the `Pending` that is returned."""
         try:
             placed = self._placed
             if placed is not None and isinstance(operation, MessageOperation):
@@ -146,8 +146,8 @@ class Router:
         return self._kept(operation, pending)
 
     async def confirm(self) -> None:
-        """Before a client is told for good that something exists or does not: returns when this process led after it
-        was asked, or knows that it does not lead. NOT_READY if that cannot be found out.
+        """Confirm the leadership before a final reply that something exists or does not. Returns when this process has
+        led at some time after the call, or knows that it does not lead. NOT_READY if neither can be established.
         """
         if self._confirm is not None:
             await self._confirm()
@@ -174,14 +174,14 @@ class Router:
         return await self._again(operation, caller)
 
     async def _again(self, operation: Operation[R], caller: Caller) -> R:
-        """It was refused in a way that has to be certain: nothing was done, so it may be tried again."""
+        """Confirm the leadership and repeat an operation whose refusal must be certain. It has changed nothing."""
         await self.confirm()
         if self.leads:
             return await cast("Pending[R]", self._local.carry_out(operation, caller))
         return await self._ask(operation, caller)
 
     def _kept(self, operation: Operation[R], pending: Pending[R]) -> Pending[R]:
-        """What changes something runs to its end, even if its caller goes away."""
+        """Shield an operation that changes something: it completes even if its caller goes away."""
         if not operation.waits:
             pending.keep()
         return pending
@@ -201,7 +201,7 @@ class Router:
         return self._here(operation, call.caller), encode_reply
 
     def _return(self, queue: str, deliveries: list[Delivery]) -> None:
-        """Messages came for a receiver that has gone away: they go back, and that was no attempt."""
+        """Return messages whose receiver has gone away, without counting an attempt."""
         operation = undelivered(queue, deliveries)
         if operation is not None:
             self.call(operation)

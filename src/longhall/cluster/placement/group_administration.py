@@ -1,7 +1,7 @@
-"""What whoever runs a cluster may ask for: a wing on hosts of its own choice, shared with others or reserved, and none.
+"""Operations of an operator on wings: create one on chosen hosts, shared or reserved, move it, remove it.
 
-It is asked at the leader of the hall. Each is checked, written down, and carried out by the reconciler and the wing
-itself, step by step: what is returned says what has begun, and `/cluster` how far it is. What is refused has changed
+The leader of the hall carries them out. Each is checked and stored in the coordinator; the reconciler and the wing then
+apply it step by step. The reply says what has begun, and `/cluster` shows the progress. A refused operation has changed
 nothing.
 """
 
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 @final
 class GroupAdministration:
-    """Fulfils `console.api.wings.GroupAdministration`."""
+    """The operations on wings at the leader of the main hall."""
 
     def __init__(
         self, reconciler: GroupReconciler, hosts: Hosts, coordinator: Coordinator, session: CoordinatorSession
@@ -39,7 +39,7 @@ class GroupAdministration:
         self._session = session
 
     async def add(self, name: str, hosts: tuple[int, ...], reserved: bool) -> str:
-        """A wing of this name is on these hosts from now on, the first of which leads if it can."""
+        """Create a wing on these hosts, or move it there. The first host is the preferred leader."""
         if _NAME.fullmatch(name) is None or home_of(ReplicationGroup(name=name, number=0)):
             raise _refused(
                 f"a wing is called by up to 40 letters, digits, - and _, unlike those of hosts: not {name!r}"
@@ -51,12 +51,12 @@ class GroupAdministration:
         self._must_be_free(hosts, [wing for wing in wings.values() if wing.name != name])
         if reserved:
             for host in hosts:
-                await self._hosts.drain(host)  # Refused if the hall could not do without it.
+                await self._hosts.drain(host)  # Refused if the hall needs this host.
         before = wings.get(name)
         if before is None:
             await _tried(self._reconciler.make(name, hosts, reserved=reserved))
         else:
-            # Where it has copies now it stays until the others have them: the reconciler takes it away then.
+            # Hosts with replicas stay until the new hosts have caught up; then the reconciler removes them.
             going = tuple(host for host in before.hosts if host not in hosts)
             after = msgspec.structs.replace(before, hosts=(*hosts, *going), wanted=hosts, reserved=reserved)
             await self._change(before, after)
@@ -64,7 +64,7 @@ class GroupAdministration:
         return f"the wing {name} is {'alone ' if reserved else ''}on {'node' if len(hosts) == 1 else 'nodes'} {where}"
 
     async def remove(self, name: str) -> str:
-        """The wing ends, if nothing is placed there; hosts that were reserved for it can be added to the hall again."""
+        """Remove a wing in which nothing is placed. Hosts that were reserved for it can be added to the hall again."""
         before = (await _tried(self._coordinator.wings())).get(name)
         if before is None or not before.hosts:
             raise LonghallError(Code.UNKNOWN_MEMBER, f"there is no wing {name!r}")
@@ -75,7 +75,7 @@ class GroupAdministration:
             said = f"{len(placed)} topics and queues are placed there, {placed[0]!r} among them"
             raise _refused(f"{said}: delete them first")
         await self._change(before, msgspec.structs.replace(before, hosts=(), wanted=(), reserved=False))
-        return f"the wing {name} is gone; hosts that were reserved for it keep nothing until `longhall cluster add`"
+        return f"the wing {name} is removed; hosts that were reserved for it store nothing until `longhall cluster add`"
 
     def _must_be_free(self, hosts: tuple[int, ...], others: list[ReplicationGroup]) -> None:
         living = {host.node for host in self._session.members()}

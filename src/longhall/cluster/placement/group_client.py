@@ -1,8 +1,8 @@
-"""A hall of which this process is no part, as it sees it: who leads it, where its nodes are, and how to ask its leader.
+"""The client of another replication group: its leader, the addresses of its nodes, and calls to its leader.
 
-The main hall is a client of its wings, and each wing is a client of the main hall. A client hears from the coordinator
-what the hall's own nodes tell each other there, and has requests carried to whoever leads. It changes nothing there but
-which hosts are to keep a wing.
+The main hall is a client of its wings, and each wing is a client of the main hall. A client watches the record and the
+members of the group at the coordinator, and sends calls to the leader. It changes nothing there except which hosts
+store a wing.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.world.ports import World
 
-PAUSE_S: Final = 0.2  # After the coordinator could not be asked.
+PAUSE_S: Final = 0.2  # Before the next attempt when the coordinator did not answer.
 LOOK_S: Final = 0.05
-CALLS_MAX: Final = 1024  # Under way to one group.
+CALLS_MAX: Final = 1024  # Calls to one group in progress.
 
 _log = logging.getLogger("longhall.groups")
 
@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 @final
 class GroupClient:
-    """See the module. Fulfils `broker.leadership.Leadership`, as one that never leads."""
+    """The client of one group. Fulfils `broker.leadership.Leadership` for that group; this process never leads it."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class GroupClient:
     ) -> None:
         """With `begins` the client starts and closes the coordinator, else it belongs to another object."""
         self.node = GUESTS_FROM + number
-        self.label = label  # What the hall is called in messages.
+        self.label = label  # The name of the group in error messages.
         self._world = world
         self._incarnation = incarnation
         self._coordinator = coordinator
@@ -68,7 +68,7 @@ class GroupClient:
         self._meeting.add_done_callback(report_failure)
 
     async def close(self) -> None:
-        """Hear and ask nothing any more."""
+        """Cancel the watches and all calls."""
         self._meeting.cancel()
         for watch in self._watches:
             watch.cancel()
@@ -80,7 +80,7 @@ class GroupClient:
             await self._coordinator.close()
 
     async def _meet(self) -> None:
-        """Hear who is there, and get to know the hall as soon as somebody is."""
+        """Watch the group, and read its hall id as soon as it has a record."""
         while self._begins:
             try:
                 await self._coordinator.start()
@@ -93,10 +93,10 @@ class GroupClient:
         ]
         while self._peers is None:
             try:
-                if self._state.epoch > 0:  # Then it has a name, too: that came first.
+                if self._state.epoch > 0:  # Then it has a hall id too, which is written before the record.
                     self._know(await self._coordinator.cluster_id(""))
             except CoordinationError as error:
-                _log.debug("the coordinator could not be asked", extra={"reason": str(error)})
+                _log.debug("the coordinator did not answer", extra={"reason": str(error)})
             await asyncio.sleep(LOOK_S)
 
     def _know(self, hall_id: str) -> None:
@@ -106,7 +106,7 @@ class GroupClient:
         self._leader = LeaderClient(self, self._peers, _not_here, calls_max=CALLS_MAX, label=self.label)
         self._members_changed(self._living)
 
-    # What is heard
+    # Callbacks of the coordinator
 
     def _members_changed(self, members: Mapping[int, Described]) -> None:
         self._living = members
@@ -122,7 +122,7 @@ class GroupClient:
             self._state = state
             self._changed.set()
 
-    # Leadership, of the other hall
+    # Leadership of the other group
 
     def leads(self, shard: int) -> bool:
         return False
@@ -147,22 +147,22 @@ class GroupClient:
 
     @property
     def state(self) -> ShardState:
-        """The record, as it was last heard of."""
+        """The newest record that this process knows."""
         return self._state
 
     @property
     def is_led(self) -> bool:
-        """Whether somebody could be asked now."""
+        """True if the group has a live leader."""
         return self._leader is not None and self._state.leader != NOBODY and self._state.leader in self._living
 
     async def be_safe(self, copies_min: int) -> None:
-        """Wait until it is, and so many have everything."""
+        """Wait until the group has a live leader and this number of replicas in sync."""
         while not self.is_led or len(self._state.in_sync) < copies_min:
             self._changed.clear()
             await self._changed.wait()
 
     async def be_on(self, wanted: frozenset[int]) -> None:
-        """These hosts are to keep it, and no others; those go when these are there."""
+        """Have exactly these hosts store the group. The others are drained when all of these are alive."""
         marked = await self._coordinator.drains()
         for host in marked & wanted:
             await self._coordinator.clear_drain(host)
@@ -170,7 +170,7 @@ class GroupClient:
             for host in (frozenset(self._state.replicas) | frozenset(self._living)) - wanted - marked:
                 await self._coordinator.mark_drain(host)
 
-    # Asking
+    # Calls
 
     def call(
         self,
@@ -181,8 +181,8 @@ class GroupClient:
         incarnation: bytes = b"",
         on_late: OnLate | None = None,
     ) -> Pending[R]:
-        """Have the leader of that group carry out an operation. It waits a while for a leader; with `now` it is refused
-        with NOT_LEADER, and certainly not done, where none can be asked at once.
+        """Have the leader of the group carry out an operation. The call waits a while for a leader; with `now` it is
+        refused with NOT_LEADER, and certainly not done, if none can be asked at once.
         """
         if self._leader is None or (now and not self.is_led):
             code = Code.NOT_LEADER if now else Code.NOT_READY
@@ -193,7 +193,7 @@ class GroupClient:
             return failed(error)
 
     async def ask(self, node: int, verb: str, timeout_s: float) -> bytes:
-        """Ask one node of that group, whichever leads. As `Peers.request`."""
+        """Ask one node of the group, whether it leads or not; see `Peers.request`."""
         if self._peers is None:
             raise LonghallError(Code.NOT_READY, f"{self.label} is not known yet; try again")
         return await self._peers.request(node, verb, b"", timeout_s)

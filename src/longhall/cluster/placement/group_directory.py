@@ -1,6 +1,6 @@
-"""All wings of a hall, as one of its nodes knows them: where they are, who leads them, how their leaders are asked.
+"""The directory of all wings of a hall on one of its nodes: their hosts, their leaders, and calls to their leaders.
 
-Every node hears of them and asks them; `reconciler` looks after them besides, at the node that leads the hall.
+Every node has it. At the leader of the hall `group_reconciler` also creates, moves and compares wings.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ R = TypeVar("R")
 
 
 class GroupDirectory:
-    """See the module. The first half of `broker.placement.Wings`."""
+    """The wings that the coordinator has a record of, and a client for each. Fulfils the reading part of
+    `broker.placement.GroupPlacement`.
+    """
 
     def __init__(
         self, hall: Hall, session: CoordinatorSession, coordinator: Coordinator, incarnation: int, secrets: Secrets
     ) -> None:
         self.records: Mapping[str, ReplicationGroup] = {}
         self.on_wings: Callable[[list[ReplicationGroup]], None] = (
-            _nobody_starts  # The wings that are to have a process here.
+            _nobody_starts  # Called with the wings that need a process on this host.
         )
-        self.on_known: Callable[[list[ReplicationGroup]], None] = (
-            _nobody_remembers  # All wings that were ever heard of.
-        )
+        self.on_known: Callable[[list[ReplicationGroup]], None] = _nobody_remembers  # Called with all known wings.
         self._hall = hall
         self._session = session
         self._coordinator = coordinator
@@ -52,7 +52,7 @@ class GroupDirectory:
         self._changed = asyncio.Event()
 
     def start(self) -> None:
-        """Hear of wings from now on."""
+        """Start to watch the wings at the coordinator."""
         self._watch = self._coordinator.watch_wings(self._wings_changed)
 
     async def close(self) -> None:
@@ -63,8 +63,8 @@ class GroupDirectory:
         self._clients.clear()
 
     def _wings_changed(self, found: Mapping[str, ReplicationGroup]) -> None:
-        # A wing that is removed keeps its record. One whose record is gone was lost with the coordinator's data: it is
-        # still there, and its record is restored together with that of the hall.
+        # A removed wing still has a record. If a record is missing, the coordinator has lost its data: the wing still
+        # exists, and its record is restored together with that of the hall.
         records = self.records = {**self.records, **found}
         self.on_known(list(records.values()))
         for wing in records.values():
@@ -80,11 +80,11 @@ class GroupDirectory:
         self._changed.set()
         self.on_wings([wing for wing in records.values() if self._session.node in wing.hosts])
 
-    # What is known
+    # Lookups
 
     @property
     def leads(self) -> bool:
-        """Whether this node leads the hall."""
+        """True if this node leads the hall."""
         return self._session.leads(CATALOGUE_SHARD)
 
     def is_placed(self, topic: str) -> bool:
@@ -118,12 +118,12 @@ class GroupDirectory:
         return sorted(name for name, topic in topics.items() if number in topic.options.wings)
 
     def client(self, number: int) -> GroupClient | None:
-        """How a wing is asked, if it is known here."""
+        """The client of a wing; None if the wing is not known here."""
         return self._clients.get(number)
 
     def nearest(self, numbers: tuple[int, ...]) -> list[int]:
-        """These wings in the order in which this node should ask them: what is led here, what belongs here, what is
-        led at all, and the rest.
+        """These wings in the order in which this node should ask them: led on this host, led on another host, and the
+        rest; wings that prefer this host come first in each.
         """
         return sorted(numbers, key=self._distance)
 
@@ -133,14 +133,14 @@ class GroupDirectory:
         led = client is not None and client.is_led
         led_here = client is not None and led and client.state.leader == here
         home = any(wing.number == number and wing.hosts[:1] == (here,) for wing in self.records.values())
-        # Of those that are as far away as each other, hosts begin with different ones.
+        # Among wings of equal distance each host begins with a different one.
         return (not led_here, not led, not home, (number - here) % (1 << 20))
 
     def _lanes(self, topic: str) -> list[int]:
         entry = self._hall.catalogue.topics.get(topic)
         return entry.options.wings if entry is not None else []
 
-    # Asking
+    # Calls
 
     def call(
         self,
@@ -152,8 +152,8 @@ class GroupDirectory:
         incarnation: bytes = b"",
         on_late: OnLate | None = None,
     ) -> Pending[R]:
-        """Have the leader of a group carry out an operation; it waits a while for one. With `now` it is refused with
-        NOT_LEADER, and certainly not done, where there is none.
+        """Have the leader of a group carry out an operation. The call waits a while for a leader; with `now` it is
+        refused with NOT_LEADER, and certainly not done, if there is none.
         """
         client = self._clients.get(number)
         if client is None:
@@ -163,8 +163,8 @@ class GroupDirectory:
 
 
 def _nobody_remembers(wings: list[ReplicationGroup]) -> None:
-    """Likewise."""
+    """The callback before assembly sets another: does nothing."""
 
 
 def _nobody_starts(wings: list[ReplicationGroup]) -> None:
-    """Until assembly says otherwise."""
+    """The callback before assembly sets another: does nothing."""

@@ -1,8 +1,8 @@
-"""The reconciler: whoever leads a hall looks after its wings.
+"""The reconciler: the leader of a hall creates its wings and corrects their state.
 
-It makes those that a placement needs, lets them follow hosts that come and go, and sees to it that each has what was
-placed there, no less and no more. Nothing is taken away from a wing before it is certain that this node leads: what one
-that was deposed does not know may just have been made.
+It creates the wings that a placement needs, moves them when hosts join or leave, and makes each wing store exactly the
+topics that are placed there. Before it removes a topic from a wing it confirms that this node still leads: a deposed
+leader may not know a topic that was just created.
 """
 
 from __future__ import annotations
@@ -44,17 +44,20 @@ from longhall.coordination.ports import Conflict, CoordinationError, Coordinator
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
-WINGS_MAX: Final = 127  # In all its life: the numbers of their partitions fit into 31 bits.
-UP_S_MAX: Final = 30.0  # For wings that are made to come up.
+WINGS_MAX: Final = 127  # In the life of a cluster: the partition numbers of all wings fit into 31 bits.
+UP_S_MAX: Final = 30.0  # For new wings to start.
 TEND_S: Final = 2.0
-LOOK_S: Final = 60.0  # How often a leader compares what wings have with what they should have, unasked.
+LOOK_S: Final = 60.0  # The interval at which the leader compares the topics of wings with the catalogue.
 
 _log = logging.getLogger("longhall.wings")
 
 
 @final
 class GroupReconciler(GroupDirectory):
-    """See the module. Fulfils `broker.placement.Wings`."""
+    """The directory with the operations of the leader. Fulfils `broker.placement.GroupPlacement`.
+
+    Invariant: the catalogue of the main hall is authoritative; every step can be repeated.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class GroupReconciler(GroupDirectory):
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
-        """Hear of wings, and look after them while this node leads."""
+        """Start to watch the wings, and to reconcile them while this node leads."""
         super().start()
         self._tending = self._hall.background.start("tend wings", self._tend_always)
 
@@ -82,7 +85,7 @@ class GroupReconciler(GroupDirectory):
             self._tending.cancel()
         await super().close()
 
-    # Placing
+    # Placement
 
     async def choose(self, placement: str, name: str) -> list[int]:
         if placement.startswith(NAMED):
@@ -104,7 +107,7 @@ class GroupReconciler(GroupDirectory):
         return [wing.number for wing in chosen]
 
     async def _host_wings(self) -> list[ReplicationGroup]:
-        """The wings of all hosts that may keep something, made if they were not."""
+        """The wings of all usable hosts, created if needed."""
         usable = self._usable()
         if not usable:
             raise LonghallError(Code.NOT_READY, "No host can keep a wing at the moment.")
@@ -116,7 +119,7 @@ class GroupReconciler(GroupDirectory):
         return [records[name] for name in wanted if name in records]
 
     async def make(self, name: str, hosts: tuple[int, ...], *, reserved: bool = False) -> None:
-        """A wing that was not there; nothing if somebody was quicker."""
+        """Create a wing. Does nothing if another node created it first."""
         (number,) = await self._coordinator.take_ids(Ids.WINGS, 1, first_min=1)
         if number > WINGS_MAX:
             raise LonghallError(Code.INVALID_CONFIGURATION, f"A cluster can have had {WINGS_MAX} wings, and no more.")
@@ -124,12 +127,12 @@ class GroupReconciler(GroupDirectory):
             wanted = () if home_of(ReplicationGroup(name=name, number=number)) else hosts
             wing = ReplicationGroup(name=name, number=number, hosts=hosts, wanted=wanted, reserved=reserved)
             await self._coordinator.change_wing(None, wing)
-            _log.info("a wing is made", extra={"wing": name, "hosts": hosts})
+            _log.info("a wing is created", extra={"wing": name, "hosts": hosts})
         except Conflict:
-            _log.debug("the wing is there already", extra={"wing": name})
+            _log.debug("the wing exists already", extra={"wing": name})
 
     async def _come_up(self, wing: ReplicationGroup) -> None:
-        """A record that has just been written is about to be heard of, here and on its hosts."""
+        """Wait until a new wing has a leader and enough replicas in sync. NOT_READY if that takes too long."""
         try:
             async with asyncio.timeout(UP_S_MAX):
                 while wing.number not in self._clients:
@@ -160,7 +163,7 @@ class GroupReconciler(GroupDirectory):
         try:
             await asyncio.gather(*(self._furnish_one(number, spec) for number in topic.options.wings))
         except BaseException:
-            self._looked_s = -LOOK_S  # The next look makes up for it.
+            self._looked_s = -LOOK_S  # The next comparison corrects it.
             raise
 
     def _spec(self, topic: Topic) -> TopicSpec:
@@ -184,7 +187,7 @@ class GroupReconciler(GroupDirectory):
         self._presence.has(number, spec.topic_id)
 
     async def _make_way(self, number: int, spec: TopicSpec) -> None:
-        """Something of the same name was left there when it was deleted here."""
+        """Remove an earlier topic of the same name from a wing: it was deleted here while the wing was away."""
         inventory = await self.call(number, ListTopics())
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
         await self._confirm()
@@ -198,22 +201,22 @@ class GroupReconciler(GroupDirectory):
             try:
                 await self.call(number, RemoveTopic(name, topic_id), now=True)
             except LonghallError as error:
-                self._looked_s = -LOOK_S  # It goes with the next look.
-                _log.info("a wing is cleared later", extra={"wing": number, "reason": str(error)})
+                self._looked_s = -LOOK_S  # The next comparison removes it.
+                _log.info("the removal of a topic from a wing is retried", extra={"wing": number, "reason": str(error)})
 
-    # Looking after them
+    # Reconciliation
 
     async def _tend_always(self) -> None:
         while True:
             await asyncio.sleep(TEND_S)
             if not self.leads:
-                self._looked_s = -LOOK_S  # Whoever leads next looks at once.
+                self._looked_s = -LOOK_S  # A new leader compares at once.
                 continue
             if self.records:
                 await self._tend()
 
     async def _tend(self) -> None:
-        """One wing that is in trouble keeps nobody from looking at the next."""
+        """Reconcile all wings. A failure in one wing does not prevent the work on the others."""
         self._presence.forget(self._hall.catalogue.by_id, self._hall.time.now_ms())
         usable = self._usable()
         looks = self._loop.time() - self._looked_s >= self.look_s
@@ -231,20 +234,20 @@ class GroupReconciler(GroupDirectory):
         try:
             await work
         except (CoordinationError, LonghallError, OSError, TimeoutError) as error:
-            _log.info("wings are looked after again in a moment", extra={"reason": str(error)})
+            _log.info("the reconciliation of a wing failed and will be retried", extra={"reason": str(error)})
             return False
         return True
 
     async def _make_for_hosts(self, usable: frozenset[int]) -> None:
-        """A host that came later has a wing like all others, if they have."""
+        """Create the wings of hosts that joined later, if hosts have wings."""
         if any(home_of(wing) for wing in self.records.values()):
             for host in sorted(usable):
                 if wing_of_host(host) not in self.records:
                     await self.make(wing_of_host(host), hosts_for(host, usable, self._session.factor))
 
     async def _settle(self, wing: ReplicationGroup, usable: frozenset[int], leader: int) -> None:
-        """One step towards where the wing should be: processes first, copies behind them. Without its home it has this
-        leader.
+        """Move a wing one step towards its wanted hosts: first their processes, then the replicas. A wing whose home is
+        gone has `leader` as its preferred leader.
         """
         client = self._clients.get(wing.number)
         if client is None or not client.is_led:
@@ -255,32 +258,32 @@ class GroupReconciler(GroupDirectory):
         hosts = next_hosts(wing, wanted, client.state.replicas)
         if hosts != wing.hosts:
             await self._coordinator.change_wing(wing, msgspec.structs.replace(wing, hosts=hosts))
-            _log.info("hosts of a wing", extra={"wing": wing.name, "hosts": hosts, "were": wing.hosts})
+            _log.info("the hosts of a wing change", extra={"wing": wing.name, "hosts": hosts, "were": wing.hosts})
         await client.be_on(frozenset(wanted))
 
     def _staying(self, wing: ReplicationGroup, usable: frozenset[int]) -> frozenset[int]:
-        """Whoever is away for a moment comes back: only those that are drained, or reserved for others, leave."""
+        """The hosts that may store a wing. A host that is down counts too, unless it is drained or reserved."""
         return usable | (frozenset(wing.hosts) - self._gone())
 
     def _gone(self) -> frozenset[int]:
-        """Hosts that are to keep nothing here, whether they live or not."""
+        """Hosts that must store nothing of other wings, alive or not: drained or reserved."""
         return self._session.drained | reserved_hosts(self.records.values())
 
     async def _compare(self, wing: ReplicationGroup) -> None:
-        """It gets what it should have and has not; what it should not have goes."""
+        """Compare the topics of a wing with the catalogue: remove surplus topics, and apply the missing ones."""
         found = await self.call(wing.number, ListTopics())
         placed = {
             name: (topic.topic_id, fingerprint(self._spec(topic)))
             for name, topic in self._hall.catalogue.topics.items()
             if wing.number in topic.options.wings
         }
-        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # What was deleted may be undeleted until then.
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # A deletion counts once it is committed.
         await self._confirm()
         if not self.leads:
             return
         for name, topic_id, _ in found:
             if name not in placed or placed[name][0] != topic_id:
-                _log.info("a wing has what was deleted, and is cleared of it", extra={"wing": wing.name, "topic": name})
+                _log.info("a deleted topic is removed from a wing", extra={"wing": wing.name, "topic": name})
                 await self.call(wing.number, RemoveTopic(name, topic_id))
         has = {name: (topic_id, print_) for name, topic_id, print_ in found}
         for name, wanted in placed.items():

@@ -1,6 +1,6 @@
-"""The topics that are placed in a replication group, at the group's own leader: applied, listed and removed.
+"""The topics that are placed in a replication group, at the group's own leader: apply, list, remove.
 
-One change at a time, so that two versions of one topic never mix.
+Changes run one at a time, so that two versions of one topic never mix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from longhall.queues.settings import QueueSettings
 
 @final
 class GroupTopics:
-    """What this group stores of the cluster's catalogue."""
+    """The part of the cluster's catalogue that this group stores."""
 
     def __init__(self, hall: Hall, queues: QueueService) -> None:
         self._hall = hall
@@ -28,7 +28,7 @@ class GroupTopics:
         self._changing = asyncio.Lock()
 
     def list(self) -> list[tuple[str, bytes, int]]:
-        """Names, ids and fingerprints of what was placed here; topics of the group's own are left out."""
+        """Names, ids and fingerprints of the topics that were placed here, without internal topics of the group."""
         return [
             (name, topic.topic_id, fingerprint(self._spec(name, topic)))
             for name, topic in self._hall.catalogue.topics.items()
@@ -36,13 +36,13 @@ class GroupTopics:
         ]
 
     def check_incarnation(self, name: str, topic_id: bytes) -> None:
-        """UNKNOWN_QUEUE if the topic of this name is not the one that is meant."""
+        """Raises UNKNOWN_QUEUE if the topic of this name has another id."""
         topic = self._hall.catalogue.topics.get(name)
         if topic is None or topic.topic_id != topic_id:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"This group does not have the queue '{name}' that is meant.")
 
     async def apply(self, spec: TopicSpec) -> None:
-        """Create the topic or change it to this. TOPIC_EXISTS where another topic has the name."""
+        """Create the topic or change it to this. TOPIC_EXISTS if another topic has the name."""
         async with self._changing:
             hall = self._hall
             topic = hall.catalogue.topics.get(spec.name)
@@ -59,7 +59,7 @@ class GroupTopics:
                 await configure_topic(hall, spec.name, spec.configuration)
 
     async def remove(self, name: str, topic_id: bytes) -> None:
-        """Delete the topic that has this name and this id; what its dead letters want goes there first."""
+        """Delete the topic with this name and id; messages for its dead-letter queue move there first."""
         async with self._changing:
             topic = self._hall.catalogue.topics.get(name)
             if topic is None or topic.topic_id != topic_id:

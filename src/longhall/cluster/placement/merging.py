@@ -1,4 +1,4 @@
-"""What several wings tell of one queue, put together."""
+"""Replies of several wings about one queue, merged into one."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import msgspec
 
 from longhall.queues.messages import Counts, Depth, MoveTask
 
-BETWEEN: Final = "."  # The number of a wing, and the id of a move there,
-AND: Final = "+"  # and between these.
-_STATES: Final = ("RUNNING", "CANCELLING", "FAILED", "CANCELLED", "COMPLETED")  # The first that one of them is in.
+BETWEEN: Final = "."  # Between the number of a wing and the id of a move in it.
+AND: Final = "+"  # Between two of such pairs.
+_STATES: Final = ("RUNNING", "CANCELLING", "FAILED", "CANCELLED", "COMPLETED")  # The first that any of them has.
 
 
 def all_depths(depths: Sequence[Depth]) -> Depth:
-    """How full all of them are together."""
+    """The sum of the depths."""
     return Depth(
         available=sum(one.available for one in depths),
         in_flight=sum(one.in_flight for one in depths),
         delayed=sum(one.delayed for one in depths),
         bytes=sum(one.bytes for one in depths),
         oldest_age_ms=max((one.oldest_age_ms for one in depths), default=0),
-        parts=max((one.parts for one in depths), default=1),  # Each has all of them, and uses its own.
+        parts=max((one.parts for one in depths), default=1),  # Each wing has the logs of all parts, and uses its own.
         generation=max((one.generation for one in depths), default=0),
     )
 
 
 def all_counts(counts: Sequence[Counts]) -> Counts:
-    """What all of them have counted together."""
+    """The sum of the counters."""
     deaths: Counter[str] = Counter()
     fates: Counter[str] = Counter()
     for one in counts:
@@ -47,7 +47,7 @@ def all_counts(counts: Sequence[Counts]) -> Counts:
 
 
 def one_move(wings: Sequence[int], moves: Sequence[MoveTask]) -> MoveTask:
-    """A move that all of them began together."""
+    """One move task for the moves that the wings began together."""
     states = {move.state for move in moves}
     return msgspec.structs.replace(
         moves[0],
@@ -61,13 +61,13 @@ def one_move(wings: Sequence[int], moves: Sequence[MoveTask]) -> MoveTask:
 
 
 def all_moves(wings: Sequence[int], told: Sequence[Sequence[MoveTask]]) -> list[MoveTask]:
-    """The moves of a queue, the newest first. Every wing has begun each of them, one after another."""
+    """The moves of a queue, the newest first. Every wing has begun the same moves in the same order."""
     together = zip(*(sorted(moves, key=lambda move: move.started_ms) for moves in told), strict=False)
     return [one_move(wings, moves) for moves in together][::-1]
 
 
 def parts_of_move(task_id: str) -> list[tuple[int, str]]:
-    """The wings of a move and how each of them calls it; nothing for the id of a move within the hall."""
+    """The wings of a move with the id in each; empty for a move of the main hall."""
     found: list[tuple[int, str]] = []
     for part in task_id.split(AND):
         number, between, rest = part.partition(BETWEEN)

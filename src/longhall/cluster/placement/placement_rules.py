@@ -1,8 +1,8 @@
-"""Where wings are, and which of them a topic or a queue goes to. Pure: it decides, and others do it.
+"""Placement rules: the hosts of wings, and the wings of a topic or queue. Pure: it decides, and others act.
 
-Every host has a wing that prefers to be led there, with copies on the hosts that follow it in the order of their
-numbers. A wing whose host is gone is led by whoever leads the least. A wing whose hosts are chosen by name is left as
-it was made; if it is reserved, its hosts have nothing else.
+Every host is the home of a wing that prefers to be led there, with replicas on the hosts that follow it in the order of
+their numbers. A wing whose home is gone is led by the host that leads the fewest. A wing that an operator created keeps
+the hosts that the operator chose; if it is reserved, those hosts store nothing else.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ PARTS: Final = "parts"
 SHARE: Final = "share"
 NAMED: Final = "wing:"
 
-BETTER_BY: Final = 2  # A wing whose home is gone goes on to a host that leads so many less.
+BETTER_BY: Final = 2  # A wing whose home is gone moves only to a host that leads at least so many fewer.
 
 _HOST: Final = "host-"
 
 
 def wing_of_host(host: int) -> str:
-    """What the wing is called that prefers this host."""
+    """The name of the wing whose home is this host."""
     return f"{_HOST}{host}"
 
 
 def home_of(wing: ReplicationGroup) -> int:
-    """The host whose wing it is; 0 for one that was made by name."""
+    """The home of a wing; 0 for a wing that an operator created."""
     number = wing.name.removeprefix(_HOST)
     return int(number) if wing.name.startswith(_HOST) and number.isdigit() else 0
 
 
 def hosts_for(home: int, usable: Collection[int], factor: int, leader: int = 0) -> tuple[int, ...]:
-    """The hosts of a wing: its home, or else whoever leads it instead, and the next ones behind its home, in a ring."""
+    """The hosts of a wing: its home, or else `leader`, and the next ones after its home, in a ring."""
     first = home if home in usable else leader
     return tuple(sorted(usable, key=lambda host: (host != first, host < home, host)))[:factor]
 
 
 def is_homeless(wing: ReplicationGroup, usable: Collection[int], gone: Collection[int]) -> bool:
-    """Whether the host whose wing it is cannot have it. One that is away for a moment comes back."""
+    """True if the home of a wing cannot store it. A home that is only down does not count as gone."""
     home = home_of(wing)
     return home != 0 and (home in gone or home not in (*usable, *wing.hosts))
 
@@ -57,11 +57,11 @@ def is_homeless(wing: ReplicationGroup, usable: Collection[int], gone: Collectio
 def leaders_for(
     wings: Iterable[ReplicationGroup], usable: Collection[int], gone: Collection[int], placed: Collection[int]
 ) -> dict[str, int]:
-    """Who should lead the wings whose home is gone, by their names.
+    """The hosts that should lead the wings whose home is gone, by the names of the wings.
 
-    A usable host that leads the fewest of the wings in which something is placed (those with these numbers); of such,
-    one that was given the fewest wings of others; of such, the next in the ring. Whoever was given a wing keeps it
-    until its home is back, unless another one would have two less: nothing goes to and fro.
+    The choice is the usable host that leads the fewest wings in which something is placed (those in `placed`); among
+    these, the one with the fewest wings of other homes; among these, the next in the ring. That host leads the wing
+    until its home is back, unless another host leads at least BETTER_BY fewer: wings must not move back and forth.
     """
     known = sorted((wing for wing in wings if wing.hosts), key=lambda wing: (wing.number not in placed, wing.number))
     homeless = [wing for wing in known if is_homeless(wing, usable, gone)]
@@ -79,7 +79,7 @@ def leaders_for(
             least = _least(usable, home_of(wing), counts, given)
             has = leaders.get(wing.name)
             if has is None or counts[has] - counts[least] >= BETTER_BY:
-                balanced = False  # Others may be better off elsewhere now. It ends: each change makes them more equal.
+                balanced = False  # Look at all again. The loop ends: each change makes the load more equal.
                 leaders[wing.name] = least
                 for host, change in ((has, -1), (least, 1)):
                     if host is not None:
@@ -93,22 +93,22 @@ def _least(usable: Collection[int], home: int, counts: Mapping[int, int], given:
 
 
 def next_hosts(wing: ReplicationGroup, wanted: tuple[int, ...], replicas: Collection[int]) -> tuple[int, ...]:
-    """Where a wing should be now: where it is wanted, and meanwhile where its copies still are."""
+    """The hosts that a wing needs now: the wanted ones, and until they have caught up those with replicas."""
     return (*wanted, *(host for host in wing.hosts if host in replicas and host not in wanted))
 
 
 def reserved_hosts(wings: Iterable[ReplicationGroup]) -> frozenset[int]:
-    """Hosts that are there for one wing alone."""
+    """Hosts that are reserved for one wing."""
     return frozenset(host for wing in wings if wing.reserved for host in wing.hosts)
 
 
 def least_used(wings: Sequence[ReplicationGroup], used: Mapping[int, int]) -> ReplicationGroup:
-    """Where a share is placed: in the wing that has the fewest so far."""
+    """The wing for a topic or queue with placement `share`: the one that has the fewest so far."""
     return min(wings, key=lambda wing: (used.get(wing.number, 0), wing.number))
 
 
 def lane_of(settings: QueueSettings, message: Outgoing, turn: int) -> int:
-    """The lane for a message of a queue in parts. What belongs together (a group, repeats of one message) has one."""
+    """The lane for a message of a queue in parts. Messages of one group or one deduplication id share a lane."""
     if settings.fifo:
         return zlib.crc32(message.group.encode()) % settings.partitions % len(settings.wings)
     if settings.deduplication == "id":
@@ -119,7 +119,7 @@ def lane_of(settings: QueueSettings, message: Outgoing, turn: int) -> int:
 
 
 def check_queue(settings: QueueSettings) -> None:
-    """Raises INVALID_CONFIGURATION for what a queue in several logs cannot promise."""
+    """Raises INVALID_CONFIGURATION for settings that a queue in several logs cannot honour."""
     wrong = ""
     if settings.parts_max > settings.partitions:
         wrong = "A queue in wings has as many parts as it is made with: leave parts_max away."
@@ -142,7 +142,7 @@ def check_queue(settings: QueueSettings) -> None:
 
 
 def check_letters(name: str, settings: QueueSettings, letters: QueueSettings | None) -> None:
-    """Dead letters stay where their queue is: a message moves there in one step."""
+    """Raises INVALID_CONFIGURATION unless the dead-letter queue is in the same groups: a message moves in one step."""
     if settings.dead_letters is None or letters is None:
         return
     if letters.wings != settings.wings:
@@ -154,7 +154,7 @@ def check_letters(name: str, settings: QueueSettings, letters: QueueSettings | N
 
 
 def configuration_in_wing(configuration: Mapping[str, str], lanes: int) -> dict[str, str]:
-    """That of a topic in one of its wings: all of them together take what the whole may take."""
+    """The configuration of a topic in one of its wings: its limits are divided among the wings."""
     shares = {
         name: str(-(-int(configuration[name]) // lanes))
         for name in (QUOTA_BYTES, QUOTA_MESSAGES)
@@ -164,7 +164,7 @@ def configuration_in_wing(configuration: Mapping[str, str], lanes: int) -> dict[
 
 
 def settings_in_wing(settings: QueueSettings) -> QueueSettings:
-    """Those of the queue in one of its wings: all of them together hold what the whole may hold."""
+    """The settings of a queue in one of its wings: its limits are divided among the wings."""
     lanes = len(settings.wings)
     return msgspec.structs.replace(
         settings, messages_max=-(-settings.messages_max // lanes), bytes_max=-(-settings.bytes_max // lanes)

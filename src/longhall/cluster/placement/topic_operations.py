@@ -1,4 +1,4 @@
-"""What the hall's leader asks of the leader of another replication group: to store exactly what is placed there."""
+"""Operations of the hall's leader on another replication group, which then stores exactly what is placed there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from longhall.queues.settings import QueueSettings
 
 
 class TopicSpec(msgspec.Struct, kw_only=True):
-    """A topic, and its queue if it is one, as a replication group is to store it."""
+    """A topic, with its queue if it has one, as a replication group should store it."""
 
     name: str
     topic_id: bytes
@@ -21,18 +21,18 @@ class TopicSpec(msgspec.Struct, kw_only=True):
 
 
 def fingerprint(spec: TopicSpec) -> int:
-    """A checksum by which both sides see that they have the same."""
+    """A checksum with which both sides compare their versions of a topic."""
     return zlib.crc32(msgspec.json.encode(spec, order="deterministic"))
 
 
 class ApplyTopic(Operation[None]):
-    """Create the topic or change it to this. TOPIC_EXISTS where another topic has the name: it is removed first."""
+    """Create the topic or change it to this. TOPIC_EXISTS if another topic has the name: remove that one first."""
 
     spec: TopicSpec
 
 
 class RemoveTopic(Operation[None]):
-    """Delete the topic that has this name and this id, if there is one."""
+    """Delete the topic with this name and id, if it exists."""
 
     name: str
     topic_id: bytes

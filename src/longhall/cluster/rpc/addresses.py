@@ -1,4 +1,4 @@
-"""Where other processes listen, as they describe themselves to the coordinator."""
+"""The addresses of other processes, from their descriptions at the coordinator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def addresses_of(members: Mapping[int, str]) -> dict[int, tuple[str, int]]:
-    """Where nodes listen for each other."""
+    """The peer addresses of nodes, parsed; a node without one is left out."""
     found: dict[int, tuple[str, int]] = {}
     for node, address in members.items():
         host, _, port = address.rpartition(":")

@@ -1,4 +1,4 @@
-"""How two processes of a cluster prove to each other that they know its secret, before anything else is said. Pure.
+"""The handshake in which two processes of a cluster prove to each other that they know its secret. Pure.
 
     dialer                                  listener
     HELLO      nonce, number, purpose  ->
@@ -7,15 +7,15 @@
                                        <-   WELCOME, or a refusal
 
 A proof is an HMAC-SHA256 under the secret over the direction, both nonces, both node numbers, the hall id and the
-purpose; the dialer's covers its greeting as well. Both nonces are fresh, so a recorded proof is worth nothing later.
-The direction is part of it, so a proof that is sent back to its maker is worth nothing either. The listener proves
-first, and the dialer says which hall it wants and which levels it reads only to one that has proven the secret.
+purpose; the dialer's covers its greeting as well. Both nonces are fresh, so a recorded proof cannot be replayed. The
+direction is part of it, so a proof cannot be reflected to its sender. The listener proves first; the dialer sends its
+hall and its feature levels only to a listener that has proven the secret.
 
-Who has not proven the secret learns nothing: every refusal before that is the same. Nothing protects the frames after
-the handshake: whoever can change what is on its way between two processes needs no greeting.
+A peer that has not proven the secret learns nothing: every refusal before that is the same. The frames after the
+handshake are not protected: an attacker who can change the traffic between two processes does not need a handshake.
 
-A cluster without a secret has the plain greeting of earlier versions: GREETING, then WELCOME. A secret file may hold
-`none` beside secrets; such a node takes the plain greeting as well, and where `none` comes first it sends it.
+A cluster without a secret has the plain greeting of earlier versions: GREETING, then WELCOME. A secret file may have
+`none` beside secrets; such a node also accepts the plain greeting, and sends it if `none` comes first.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from longhall.cluster.rpc.wire import (
 from longhall.errors import Code, LonghallError
 
 NONCE_BYTES: Final = 32
-SECRET_CHARACTERS_MIN: Final = 32  # Of one secret in a file; `cluster secret make` writes twice as many.
+SECRET_CHARACTERS_MIN: Final = 32  # In one secret of a file; `cluster secret make` writes twice as many.
 SECRET_CHARACTERS_MAX: Final = 1024
 SECRETS_MAX: Final = 8
 NO_SECRET: Final = b""
-NONE: Final = "none"  # The line of a secret file that stands for no secret.
-REFUSED: Final = "refused"  # What a stranger is told, whatever the reason.
+NONE: Final = "none"  # The line of a secret file that means "no secret".
+REFUSED: Final = "refused"  # The only reason sent to a peer that has not proven the secret.
 
-# Why a connection was refused, for the counter and the log.
+# The reasons of refusals, for the counter and the log.
 GARBAGE: Final = "garbage"
 SECRET: Final = "secret"
 HALL: Final = "hall"
@@ -79,7 +79,7 @@ _LISTENER: Final = b"longhall peers 1 listener"
 
 
 class Refused(Exception):
-    """The connection ends. `reason` is for the counter; `told` is what the other side hears."""
+    """The connection is refused. `reason` is for the counter and the log; `told` is sent to the other side."""
 
     def __init__(self, reason: str, told: str = REFUSED) -> None:
         super().__init__(REASONS[reason])
@@ -96,13 +96,13 @@ class Secrets:
         self.replace(secrets)
 
     def replace(self, secrets: Iterable[bytes]) -> None:
-        """From now on; connections that were made before stay."""
+        """Use these secrets for new connections; open connections stay."""
         self.accepted = tuple(secrets)
-        assert self.accepted, "there is at least one, if only the empty one"
+        assert self.accepted, "there is at least one secret, perhaps the empty one"
 
     @property
     def offered(self) -> bytes:
-        """What this process dials with; NO_SECRET for the plain greeting."""
+        """The secret for outgoing connections; NO_SECRET for the plain greeting."""
         return self.accepted[0]
 
     @property
@@ -112,17 +112,17 @@ class Secrets:
 
     @property
     def proved(self) -> bytes:
-        """What a listener proves with: its first real secret."""
+        """The secret that a listener proves: its first real one."""
         return next((secret for secret in self.accepted if secret), NO_SECRET)
 
     def accept(self, terms: Terms, direction: bytes, given: bytes, more: bytes = b"") -> bool:
-        """True if the proof was made with one of them."""
+        """True if the proof was made with one of the secrets."""
         matches = [hmac.compare_digest(proof_of(one, terms, direction, more), given) for one in self.accepted if one]
         return any(matches)
 
 
 class Terms(NamedTuple):
-    """What both sides sign."""
+    """The values that both sides sign."""
 
     dialer_nonce: bytes
     listener_nonce: bytes
@@ -133,14 +133,14 @@ class Terms(NamedTuple):
 
 
 def proof_of(secret: bytes, terms: Terms, direction: bytes, more: bytes = b"") -> bytes:
-    """The proof that somebody knows the secret and means these terms."""
+    """The proof that its sender knows the secret and agrees to these terms."""
     return hmac.digest(secret, msgspec.msgpack.encode((direction, *terms, more)), "sha256")
 
 
 def read_secrets(text: str) -> list[bytes]:
-    """The secrets of a file, one a line; empty lines and those that begin with # are passed over.
+    """The secrets of a file, one a line; empty lines and those that begin with # are ignored.
 
-    LonghallError with what is wrong, which never repeats a secret.
+    Raises LonghallError that names the fault and never quotes a secret.
     """
     found: list[bytes] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -175,7 +175,7 @@ class Dialer:
     |---|---|---|
     | plain | WELCOME | done |
     | asked | CHALLENGE with a proof | PROOF is sent; proven |
-    | asked | CHALLENGE without | Refused: the listener is a stranger |
+    | asked | CHALLENGE without | Refused: the listener does not know the secret |
     | proven | WELCOME | done |
     | any | anything else | ConnectionError |
     """
@@ -195,7 +195,7 @@ class Dialer:
         return encode(HELLO, Hello(nonce=self._nonce, node=self._greeting.node, purpose=self._greeting.purpose))
 
     def receive(self, kind: int, body: bytes) -> bytes | None:
-        """The next frame to send; None when the listener has welcomed this node."""
+        """The next frame to send; None when the listener has accepted this node."""
         if kind == CHALLENGE and not self._proven:
             return self._prove(decode(body, Challenge))
         if kind == WELCOME and self._proven:
@@ -221,7 +221,7 @@ class Dialer:
 
 @final
 class Listener:
-    """The handshake of the side that is connected to.
+    """The handshake of the side that accepts the connection.
 
     | state | frame | what follows |
     |---|---|---|
@@ -244,7 +244,7 @@ class Listener:
         return self._terms is not None
 
     def receive(self, kind: int, body: bytes) -> bytes | Greeting:
-        """The next frame to send, or the greeting of one that may come in."""
+        """The next frame to send, or the greeting of a dialer that is accepted."""
         try:
             if kind == GREETING and self._terms is None:
                 return self._plain(decode(body, Greeting))

@@ -4,11 +4,11 @@
     the leader is not reached    nothing was sent: the call waits for the next leader
     the answer is NOT_LEADER     nothing was done there: the call waits for the next leader
     the connection breaks        NOT_READY: the leader may have done what was asked
-    another node leads meanwhile NOT_READY, likewise: the old leader may be asleep
+    another node leads meanwhile NOT_READY: the old leader may be suspended, and may have done what was asked
     no answer in time            TIMED_OUT
 
-So nothing is ever asked twice that may have been done. A leader that could not be reached is left alone for a moment
-(the circuit breaker). Calls and their bytes are bounded; a call takes no task.
+So an operation that may have been done is never sent twice. After a failed connection the leader is not tried for a
+moment (the circuit breaker). Calls and their bytes are bounded; a call needs no task.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
 CALL: Final = "call"
-CALLS_MAX: Final = 512  # Under way from this process to one group.
+CALLS_MAX: Final = 512  # Calls of this process to one group in progress.
 CALLS_BYTES_MAX: Final = 64 * 1024 * 1024
 ANSWER_S_MAX: Final = 35.0
-WAITED_ANSWER_S_MAX: Final = 75.0  # To an operation that waits: the longest that a receiver may wait, and some.
+WAITED_ANSWER_S_MAX: Final = 75.0  # For an operation that waits: the longest wait of a receiver, and a margin.
 LEADERLESS_S_MAX: Final = 8.0
-LOOK_S: Final = 0.02  # How often a call that waits for a leader looks for one.
-BREAK_S: Final = 0.25  # After a leader could not be reached.
-CHANGED_S: Final = 0.25  # How often calls under way look whether their leader still leads, and whether they are late.
+LOOK_S: Final = 0.02  # The interval at which a waiting call checks for a leader.
+BREAK_S: Final = 0.25  # How long the circuit breaker stays open.
+CHANGED_S: Final = 0.25  # The interval of the check for late calls and replaced leaders.
 
 Local = Callable[[Operation[Any], Caller], Pending[Any]]
 OnLate = Callable[[Any], None]
@@ -40,7 +40,7 @@ OnLate = Callable[[Any], None]
 
 @final
 class _Call:
-    """One call under way; the target of its answer."""
+    """One call in progress; the target of its answer."""
 
     def __init__(
         self, client: LeaderClient, operation: Operation[Any], caller: Caller, body: bytes, now: bool, began_s: float
@@ -89,7 +89,7 @@ class LeaderClient:
         self._leaderless: list[_Call] = []
         self._looking: asyncio.TimerHandle | None = None
         self._checking: asyncio.TimerHandle | None = None
-        self._broken: tuple[int, float] = (NOBODY, 0.0)  # A leader that could not be reached, and until when.
+        self._broken: tuple[int, float] = (NOBODY, 0.0)  # The leader of the circuit breaker, and until when it is open.
 
     def call(
         self,
@@ -100,8 +100,8 @@ class LeaderClient:
         incarnation: bytes = b"",
         on_late: OnLate | None = None,
     ) -> Pending[Any]:
-        """Have the leader carry out an operation. With `now` it is refused with NOT_LEADER, and certainly not done,
-        where no leader can be asked at once. `on_late` gets the reply that comes when the caller has gone away.
+        """Have the leader carry out an operation. With `now` it is refused with NOT_LEADER, and certainly not done, if
+        no leader can be asked at once. `on_late` gets a reply that arrives after the caller has gone away.
         """
         body = encode_call(operation, caller, incarnation)
         if len(self._calls) >= self._calls_max or self._bytes + len(body) > CALLS_BYTES_MAX:
@@ -124,7 +124,7 @@ class LeaderClient:
         for call in list(self._calls):
             self._fail(call, LonghallError(Code.NOT_READY, "this node stops"))
 
-    # The way there
+    # Requests
 
     def _try(self, call: _Call) -> None:
         leader = self._leadership.leader_node(CATALOGUE_SHARD)
@@ -142,7 +142,7 @@ class LeaderClient:
             self._fail(call, error)
 
     def _carry_out(self, call: _Call) -> None:
-        """This process leads by now."""
+        """Carry out the call in this process, which leads by now."""
         try:
             pending = self._local(call.operation, call.caller)
         except LonghallError as error:
@@ -158,7 +158,7 @@ class LeaderClient:
             self._complete(call, done.result())
 
     def _is_ready(self, leader: int) -> bool:
-        """True if this node leads as far as is known and can be asked: the circuit breaker does not keep it away."""
+        """True if this node is the known leader, and the circuit breaker is not open for it."""
         if leader == NOBODY:
             return False
         if leader == self._leadership.node:
@@ -199,7 +199,7 @@ class LeaderClient:
                 said = "the leader did not answer; it may have done what was asked"
                 self._give_up(call, LonghallError(Code.TIMED_OUT, said))
 
-    # The way back
+    # Answers
 
     def answered(self, call: _Call, code: Code | None, body: bytes) -> None:
         """The leader answered."""
@@ -222,7 +222,7 @@ class LeaderClient:
             self._fail(call, LonghallError(code, body.decode(errors="replace")))
 
     def lost(self, call: _Call, error: Exception, sent: bool) -> None:
-        """The connection to the leader is gone, or was never there."""
+        """The connection to the leader broke, or could not be made."""
         call.cancel = None
         self._break(call.leader)
         if call.pending.done:

@@ -1,7 +1,7 @@
-"""One connection between two nodes: frames in, frames out, and a word when it is gone.
+"""One connection between two nodes: frames in, frames out, and a callback when it is lost.
 
-It knows frames, not what they mean. What is written beyond the transport's limit is held back by whoever writes: see
-`is_full` and `on_drained`.
+It does not know the meaning of frames. Writers must observe the transport's limit themselves: see `is_full` and
+`on_drained`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from longhall.cluster.rpc.wire import PEER_FRAME_BYTES_MAX, Splitter, encode
 from longhall.errors import LonghallError
 from longhall.world.ports import Buffer
 
-UNHEARD_MS_MAX: Final = 5_000  # What was written and has not arrived by then will not: the connection is dead.
+UNHEARD_MS_MAX: Final = 5_000  # Without an acknowledgement of sent bytes for this time the connection is dead.
 
 OnFrame = Callable[[int, bytes], None]
 
 
 def _nothing() -> None:
-    """Until somebody wants to know."""
+    """The callback before one is set: does nothing."""
 
 
 @final
 class Link(asyncio.BufferedProtocol):
-    """See the module. `on_frame` may raise LonghallError: the connection ends then."""
+    """The transport's protocol of one connection. If `on_frame` raises LonghallError, the connection is closed."""
 
     def __init__(self, on_frame: OnFrame, on_made: Callable[[Link], None] | None = None) -> None:
         self.on_frame = on_frame
@@ -37,40 +37,40 @@ class Link(asyncio.BufferedProtocol):
         self.is_full = False
         self.is_open = False
         self.why = ""
-        self.is_garbled = False  # What came could not be cut into frames.
-        self.on_known: list[asyncio.TimerHandle] = []  # What is to be called off when the other side has greeted.
+        self.is_garbled = False  # The received bytes were not valid frames.
+        self.on_known: list[asyncio.TimerHandle] = []  # Timers to cancel when the handshake is complete.
         self._on_made = on_made
         self._transport: asyncio.Transport | None = None
         self._splitter = Splitter()
 
     def greeted(self) -> None:
-        """From here on frames may be large."""
+        """The handshake is complete: frames may be large from now on."""
         self._splitter.bytes_max = PEER_FRAME_BYTES_MAX
 
     def send(self, kind: int, message: msgspec.Struct) -> None:
-        """Write a message; nothing if the connection is gone."""
+        """Write a message; does nothing if the connection is lost."""
         self.write(encode(kind, message))
 
     def write(self, *pieces: Buffer) -> None:
-        """Write the pieces of a frame; nothing if the connection is gone."""
+        """Write the pieces of a frame; does nothing if the connection is lost."""
         if self.is_open and self._transport is not None:
             self._transport.writelines(pieces)
 
     def close(self, why: str = "") -> None:
-        """Let what was written go out, and end."""
+        """Close the connection; what was written is still sent."""
         self.why = self.why or why
         if self.is_open and self._transport is not None:
             self.is_open = False
             self._transport.close()
 
     def abort(self, why: str) -> None:
-        """End now."""
+        """Close the connection and discard what was not sent."""
         self.why = self.why or why
         if self._transport is not None:
             self.is_open = False
             self._transport.abort()
 
-    # What the transport calls
+    # Calls of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -91,9 +91,9 @@ class Link(asyncio.BufferedProtocol):
         except LonghallError as error:
             self.is_garbled = True
             self.abort(str(error))
-        except Exception as error:  # Said here: a loop takes an OSError for one of the connection's, and is silent.
+        except Exception as error:  # Reported here: the loop ignores an OSError of a connection.
             self.abort("an internal error")
-            told = {"message": "a frame of another node could not be taken", "exception": error, "protocol": self}
+            told = {"message": "a frame of another node could not be handled", "exception": error, "protocol": self}
             asyncio.get_running_loop().call_exception_handler(told)
 
     def pause_writing(self) -> None:
@@ -117,8 +117,8 @@ class Link(asyncio.BufferedProtocol):
 
 
 def _end_when_unheard(transport: asyncio.BaseTransport) -> None:
-    """Have the system end a connection that was cut. By itself it would try for minutes, and ever more rarely: such a
-    connection is still mute seconds after the other side can be heard again, while a new one would not be.
+    """Have the system end a connection whose network path broke. By default it would retransmit for minutes, at growing
+    intervals: such a connection stays silent for seconds after the path works again, while a new one would not.
     """
     plug = transport.get_extra_info("socket")  # None in a simulated world.
     option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it.

@@ -1,11 +1,11 @@
-"""What one process asks of another: an operation is a structure, and its type says what the reply is.
+"""Operations that one process asks of another: each is a structure, whose type declares the type of its reply.
 
     class PurgeQueue(QueueOperation[None]):
         ...
 
-An operation travels as a MessagePack array that begins with the name of its class, and so does everything in it that is
-a structure of its own. Both sides may be of different versions: fields that one side does not know are passed over, and
-fields that the other side does not send have their defaults. So a field is only ever added at the end, with a default.
+An operation is encoded as a MessagePack array that begins with the name of its class, and so are the structures in it.
+Both sides may be of different versions: unknown fields are ignored, and missing fields have their defaults. So a field
+is only ever added at the end, with a default.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Operation(msgspec.Struct, Generic[R_co], array_like=True, tag=True):
-    """Something that can be asked. `R_co` is the type of the reply."""
+    """The base of all operations. `R_co` is the type of the reply."""
 
-    waits: ClassVar[bool] = False  # True if nothing is lost when it is cancelled: it waits for messages.
+    waits: ClassVar[bool] = False  # True if it waits for messages, and may be cancelled without loss.
 
 
 class Caller(msgspec.Struct, array_like=True, frozen=True):
-    """Who asks, as the process that has the client's connection has verified it."""
+    """The client, as verified by the process that has its connection."""
 
-    identity: str = ""  # An access key; empty where no client has to show one.
+    identity: str = ""  # An access key; empty without authentication.
     address: str = ""
 
 
@@ -40,7 +40,7 @@ _reply_decoders: dict[type[Operation[Any]], msgspec.msgpack.Decoder[Any]] = {}
 
 
 def reply_type(operation: type[Operation[Any]]) -> Any:
-    """The type of an operation's reply, as its class says it."""
+    """The type of an operation's reply, as its class declares it."""
     for base in getattr(operation, "__orig_bases__", ()):
         arguments = get_args(base)
         if arguments:
@@ -49,8 +49,8 @@ def reply_type(operation: type[Operation[Any]]) -> Any:
 
 
 class Call(msgspec.Struct, array_like=True):
-    """An operation on its way. With an `incarnation`, the id of a topic, a topic or queue of the same name and another
-    id is not the one that is meant.
+    """An operation with its caller, as it is sent. With an `incarnation`, a topic id, the operation is refused for a
+    topic or queue of the same name and another id.
     """
 
     operation: Any
@@ -59,17 +59,17 @@ class Call(msgspec.Struct, array_like=True):
 
 
 def encode_call(operation: Operation[Any], caller: Caller = NOBODY_IN_PARTICULAR, incarnation: bytes = b"") -> bytes:
-    """A call as it travels."""
+    """Encode a call."""
     return _encode(Call(operation, caller, incarnation))
 
 
 def encode_reply(reply: Any) -> bytes:
-    """A reply as it travels."""
+    """Encode a reply."""
     return _encode(reply)
 
 
 def decode_reply(operation: Operation[R], reply: bytes) -> R:
-    """The reply to an operation. NOT_READY for bytes that are no reply to it."""
+    """Decode the reply to an operation. NOT_READY if the bytes are not a valid reply."""
     kind = type(operation)
     decoder = _reply_decoders.get(kind)
     if decoder is None:

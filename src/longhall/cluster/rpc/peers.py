@@ -1,10 +1,10 @@
-"""Connections between the nodes of a hall: one listener a node, a connection for each purpose, frames on it.
+"""Connections between the nodes of a hall: one listener per node, and one connection for each purpose.
 
-Every connection begins with the handshake of `peer_authentication`, in which both sides prove the cluster's secret,
-and a greeting (version, hall, node, incarnation, purpose). A node that cannot prove it, is of another hall, or does not
-read the feature level that is written here, is refused and counted. Requests and answers of the rest of the cluster
-(`request`, `serve`) have connections of their own, so that they never wait behind the log. Each verb names its
-audience: what serves data is for members that the cluster knows.
+Every connection begins with the handshake of `authentication`, in which both sides prove the cluster's secret, and a
+greeting (version, hall, node, incarnation, purpose). A node that cannot prove the secret, belongs to another hall, or
+does not read the feature level that is written here, is refused and counted. Requests (`request`, `serve`) have
+connections of their own, so that they never wait behind replication. Each verb has an audience: verbs that serve data
+are for members that the cluster knows.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from longhall.world.ports import Listener, World
 
 FOLLOW_PURPOSE: Final = "follow"
 GREETING_S_MAX: Final = 5.0  # For the whole handshake.
-REQUESTS_MAX: Final = 1024  # Under way to one node, or from one, at the same time.
-GREETINGS_MAX: Final = 64  # Connections that have not proven yet who they are; the oldest makes room for a new one.
-GUESTS_FROM: Final = 1 << 40  # Nodes of a hall have smaller numbers than its guests.
+REQUESTS_MAX: Final = 1024  # Requests in progress to one node, or from one.
+GREETINGS_MAX: Final = 64  # Connections before the end of their handshake; with more of them the oldest is closed.
+GUESTS_FROM: Final = 1 << 40  # Processes of other halls have numbers from here on, nodes of the hall smaller ones.
 REFUSAL_LOG_S: Final = 10.0  # Between two log lines about refusals of one kind.
 
 OnFollower = Callable[[Link, Greeting], None]
@@ -59,10 +59,10 @@ _log = logging.getLogger("longhall.peers")
 
 
 class Audience(enum.Enum):
-    """Who may ask for a verb, among those who have proven the cluster's secret."""
+    """The processes that may use a verb. All have proven the cluster's secret."""
 
-    MEMBERS = "members"  # Nodes that the cluster knows.
-    NODES = "nodes"  # Also those that are about to join.
+    MEMBERS = "members"  # Nodes that the cluster knows as members.
+    NODES = "nodes"  # Also nodes that are about to join.
     GUESTS = "guests"  # Also processes of other halls of the cluster.
 
 
@@ -76,13 +76,16 @@ def _no_leader(link: Link, greeting: Greeting) -> None:
 
 
 def _any_node(node: int) -> bool:
-    """Until the assembly knows the members."""
+    """The check before the assembly sets another: accepts every node."""
     return node < GUESTS_FROM
 
 
 @final
 class Peers:
-    """See the module."""
+    """The listener of one node, its connections to other nodes, and the handlers of their requests.
+
+    Invariant: no frame but those of the handshake is handled before the handshake is complete.
+    """
 
     def __init__(
         self,
@@ -97,12 +100,12 @@ class Peers:
         self.node = node
         self.incarnation = incarnation
         self.requests_max = requests_max
-        self.addresses: dict[int, tuple[str, int]] = {}  # Where the other nodes listen; the assembly keeps it fresh.
+        self.addresses: dict[int, tuple[str, int]] = {}  # Of the other nodes; the assembly updates it.
         self.on_follower: OnFollower = _no_leader
-        self.is_member: Callable[[int], bool] = _any_node  # Whether the cluster knows a node of this number.
-        self.refused = dict.fromkeys(REASONS, 0)  # Connections, by reason.
-        self.level = OLDEST  # That is written here,
-        self.level_max = NEWEST  # and the newest that is read here.
+        self.is_member: Callable[[int], bool] = _any_node  # True if the cluster knows a node of this number.
+        self.refused = dict.fromkeys(REASONS, 0)  # Refused connections by reason.
+        self.level = OLDEST  # The feature level that is written here,
+        self.level_max = NEWEST  # and the newest one that is read here.
         self._network = world.network
         self._entropy = world.entropy
         self._hall_id = hall_id
@@ -112,9 +115,9 @@ class Peers:
         self._call_handlers: dict[str, CallHandler] = {}
         self._stream_handlers: dict[str, StreamHandler] = {}
         self._listener: Listener | None = None
-        self._links: dict[Link, None] = {}  # All that are open, in the order they came.
-        self._unproven: dict[Link, None] = {}  # Those of them that have not greeted yet.
-        self._refusals_logged: dict[str, tuple[float, int]] = {}  # By reason: when, and how many there were then.
+        self._links: dict[Link, None] = {}  # All open connections, the oldest first.
+        self._unproven: dict[Link, None] = {}  # Those whose handshake is not complete.
+        self._refusals_logged: dict[str, tuple[float, int]] = {}  # By reason: time and count of the last line.
         self._clients: dict[int, RequestClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -124,39 +127,39 @@ class Peers:
         return port
 
     def serve(self, verb: str, handler: Handler, audience: Audience = Audience.NODES) -> None:
-        """Answer requests of this name. A LonghallError of the handler arrives at the caller as it is."""
+        """Answer requests with this verb. A LonghallError of the handler is raised at the caller."""
         self._handlers[verb] = handler
         self._audiences[verb] = audience
 
     def serve_calls(self, verb: str, handler: CallHandler, audience: Audience = Audience.NODES) -> None:
-        """Answer requests of this name with a `Pending`: no task is made for them, and the caller may cancel them."""
+        """Answer requests with this verb by a `Pending`: they need no task, and the caller may cancel them."""
         self._call_handlers[verb] = handler
         self._audiences[verb] = audience
 
     def serve_stream(self, verb: str, handler: StreamHandler, audience: Audience = Audience.NODES) -> None:
-        """Let other processes open streams of this name."""
+        """Let other processes open streams with this verb."""
         self._stream_handlers[verb] = handler
         self._audiences[verb] = audience
 
     async def request(self, node: int, verb: str, body: bytes, timeout_s: float) -> bytes:
-        """Ask another node. OSError when it cannot be reached, TimeoutError when it does not answer in time: whether it
-        did what was asked is unknown then. LonghallError(OVERLOADED) when too much is under way to it already.
+        """Ask another node. OSError if it cannot be reached, TimeoutError if it does not answer in time; whether it did
+        what was asked is unknown then. LonghallError(OVERLOADED) if too many requests to it are in progress.
         """
         async with asyncio.timeout(timeout_s):
             return await self._client(node).request(verb, body)
 
     def send(self, node: int, verb: str, body: bytes, target: AnswerTarget) -> Callable[[], None]:
-        """Ask another node without a task: `target` gets the answer, or hears that the connection is lost. What is
-        returned cancels the request: the other node is told that the answer is not needed.
+        """Ask another node without a task: `target` gets the answer, or the loss of the connection. The function that
+        is returned cancels the request at the other node.
         """
         return self._client(node).send(verb, body, target)
 
     def note_silence(self, node: int, since_s: float) -> None:
-        """A request to this node since then was given up. A connection on which nothing comes is ended."""
+        """A request to this node, sent at `since_s`, was given up. A connection without any answer since is closed."""
         self._client(node).note_silence(since_s)
 
     async def open_stream(self, node: int, verb: str, body: bytes, credit: int) -> IncomingStream:
-        """A stream of items from another node; it sends at most `credit` items more than were taken."""
+        """Open a stream of items from another node, which sends at most `credit` items more than were taken."""
         return await self._client(node).open_stream(verb, body, credit)
 
     def _client(self, node: int) -> RequestClient:
@@ -166,10 +169,10 @@ class Peers:
         return client
 
     async def dial(self, node: int, purpose: str) -> Link:
-        """A connection to another node that has been welcomed. OSError when that cannot be."""
+        """Connect to another node and complete the handshake. OSError if that fails."""
         address = self.addresses.get(node)
         if address is None:
-            raise ConnectionError(f"nobody knows where node {node} is")
+            raise ConnectionError(f"the address of node {node} is not known")
         handshake = Dialer(self._secrets, self._nonce(), node, self._greeting(purpose))
         welcomed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -180,7 +183,7 @@ class Peers:
                 frame = handshake.receive(kind, body)
             except Refused as refused:
                 self._count(refused.reason, link, node)
-                welcomed.set_exception(ConnectionError(f"node {node} is not who it should be: {refused}"))
+                welcomed.set_exception(ConnectionError(f"node {node} is not authenticated: {refused}"))
             except (OSError, LonghallError) as error:
                 welcomed.set_exception(ConnectionError(str(error)))
             else:
@@ -221,7 +224,7 @@ class Peers:
         )
 
     def forget(self, link: Link) -> None:
-        """The connection is gone."""
+        """Remove a lost connection."""
         self._links.pop(link, None)
 
     async def close(self) -> None:
@@ -235,10 +238,10 @@ class Peers:
             link.abort("the node stops")
         self._links.clear()
 
-    # Those who come
+    # Incoming connections
 
     def _accepted(self) -> Link:
-        handshake: list[Handshake] = []  # Begun with the first frame.
+        handshake: list[Handshake] = []  # Created by the first frame.
 
         def heard(kind: int, body: bytes) -> None:
             if not handshake:
@@ -279,7 +282,7 @@ class Peers:
         self._known(link, step)
 
     def _check(self, greeting: Greeting) -> None:
-        """Refuse a node that cannot belong here although it knows the secret: it may hear why."""
+        """Refuse a node that knows the secret and does not belong here. The refusal has the reason."""
         reads = greeting.reads if isinstance(greeting.reads, int) else greeting.version
         if greeting.version > self.level_max:
             raise Refused(LEVEL, f"version {greeting.version} of the peers' protocol is not spoken here")
@@ -307,7 +310,7 @@ class Peers:
             link.send(REFUSAL, Refusal(reason=f"{greeting.purpose} is not a purpose known here"))
             link.close()
 
-    # Those who are sent away
+    # Refused connections
 
     def _refuse(self, link: Link, refused: Refused) -> None:
         self._count(refused.reason, link)
@@ -316,14 +319,14 @@ class Peers:
         link.close(str(refused))
 
     def _end(self, link: Link, reason: str) -> None:
-        """Without a word to the other side."""
+        """Refuse a connection without a reply."""
         if link in self._unproven:
             self._count(reason, link)
             del self._unproven[link]
             link.abort(REASONS[reason])
 
     def _count(self, reason: str, link: Link, node: int = 0) -> None:
-        """The log has a line for the first refusal of a kind, and then one in a while: strangers must not fill it."""
+        """Count a refusal. Log lines of one reason are rate limited, so that strangers cannot fill the log."""
         self.refused[reason] += 1
         now_s = asyncio.get_running_loop().time()
         logged_s, logged = self._refusals_logged.get(reason, (-REFUSAL_LOG_S, 0))
@@ -336,26 +339,26 @@ class Peers:
         return self._entropy.bytes(NONCE_BYTES)
 
     def handler(self, verb: str) -> Handler | None:
-        """Who answers this verb."""
+        """The handler of this verb."""
         return self._handlers.get(verb)
 
     def may_ask(self, node: int, verb: str) -> bool:
-        """True if a process that greeted with this number is among the audience of the verb."""
+        """True if a process with this number is in the audience of the verb."""
         audience = self._audiences.get(verb, Audience.NODES)
         if audience is Audience.MEMBERS:
             return self.is_member(node)
         return audience is Audience.GUESTS or node < GUESTS_FROM
 
     def call_handler(self, verb: str) -> CallHandler | None:
-        """What answers this verb with a `Pending`."""
+        """The handler of this verb that answers with a `Pending`."""
         return self._call_handlers.get(verb)
 
     def stream_handler(self, verb: str) -> StreamHandler | None:
-        """What serves streams of this name."""
+        """The handler of streams with this verb."""
         return self._stream_handlers.get(verb)
 
     def start(self, work: Awaitable[None]) -> None:
-        """Run something that ends with this object at the latest."""
+        """Run work that is cancelled when this object is closed."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

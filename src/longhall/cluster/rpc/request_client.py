@@ -1,7 +1,7 @@
-"""The requests of this process to one other process: numbered, over one connection that is made again when it broke.
+"""The requests of this process to one other process: numbered, over one connection that is reopened when it broke.
 
-A request is written at once if the connection is open. Its answer is matched by number, so answers come in any order.
-When the connection breaks, every outstanding request hears of it: whether the other side did what was asked is unknown.
+A request is written at once if the connection is open. Answers are matched by number, so they come in any order. When
+the connection breaks, every outstanding request fails: whether the other side did what was asked is unknown.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from longhall.errors import Code, LonghallError
 if TYPE_CHECKING:
     from longhall.cluster.rpc.peers import Peers
 
-SILENCE_S: Final = 10.0  # Without any answer although one was wanted: the connection is dead.
+SILENCE_S: Final = 10.0  # Without any answer while a request waits for this time the connection is dead.
 REQUEST_PURPOSE: Final = "request"
 
 
 class AnswerTarget(Protocol):
-    """What gets the outcome of one request, once."""
+    """The receiver of the outcome of one request; exactly one of its methods is called."""
 
     def answered(self, code: Code | None, body: bytes) -> None:
         """The other side answered, or refused with a code and a sentence."""
@@ -65,7 +65,7 @@ class _Answer:
 
 @final
 class RequestClient:
-    """The connection to one other process, and the requests and streams that are under way on it."""
+    """The connection to one other process, and the requests and streams in progress on it."""
 
     def __init__(self, peers: Peers, node: int) -> None:
         self._peers = peers
@@ -75,13 +75,13 @@ class RequestClient:
         self._targets: dict[int, AnswerTarget] = {}
         self._streams: dict[int, IncomingStream] = {}
         self._number = 0
-        self._count = 0  # Requests under way, also those that wait for the connection.
+        self._count = 0  # Requests in progress, also those that wait for the connection.
         self._loop = asyncio.get_running_loop()
         self._answered_s = -1.0  # The last answer on this connection,
         self._unanswered_s = -1.0  # and the first request after it that was given up.
 
     async def request(self, verb: str, body: bytes) -> bytes:
-        """Ask, and wait for the answer. Being cancelled gives the request up."""
+        """Send a request and wait for the answer. Cancelling the caller cancels the request."""
         self._admit()
         try:
             link = await self._connected()
@@ -102,8 +102,8 @@ class RequestClient:
             self._count -= 1
 
     def send(self, verb: str, body: bytes, target: AnswerTarget) -> Callable[[], None]:
-        """Ask without waiting. What is returned cancels the request; it is answered all the same, since the other side
-        may have done what was asked by then.
+        """Send a request without waiting. The function that is returned cancels it; an answer still follows, because
+        the other side may have done what was asked by then.
         """
         self._admit()
         number = self._next_number()
@@ -115,7 +115,7 @@ class RequestClient:
         return lambda: self._cancel(number)
 
     async def _send_later(self, number: int, verb: str, body: bytes) -> None:
-        """Connect first. Whatever prevents that, the other side has not seen the request."""
+        """Connect and send. If connecting fails, the other side has not seen the request."""
         try:
             link = await self._connected()
         except (OSError, TimeoutError, LonghallError, asyncio.CancelledError) as error:
@@ -140,7 +140,7 @@ class RequestClient:
         return target
 
     async def open_stream(self, verb: str, body: bytes, credit: int) -> IncomingStream:
-        """A stream of items. OSError if the other side cannot be reached."""
+        """Open a stream of items. OSError if the other side cannot be reached."""
         link = await self._connected()
         number = self._next_number()
         stream = IncomingStream(credit, lambda more: self._give_credit(number, more), lambda: self._close(number))
@@ -166,8 +166,8 @@ class RequestClient:
         return self._number
 
     def note_silence(self, asked_s: float) -> None:
-        """A request was given up. If no answer to any has come since it was asked, the connection may be dead: short
-        requests count together, since each alone would never be enough.
+        """A request was given up. If no request has been answered since it was sent, the connection may be dead: the
+        silence is measured over all requests, because one with a short timeout alone would never exceed SILENCE_S.
         """
         link = self._link
         if link is None or self._answered_s >= asked_s:

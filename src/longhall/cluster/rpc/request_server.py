@@ -1,12 +1,12 @@
-"""The requests of one other process to this one: answered by handlers, in whatever order they complete.
+"""The requests of one other process to this one: answered by handlers, in the order in which they complete.
 
     handler        is given           its answer
     Handler        node and body      awaited in a task of its own
     CallHandler    node and body      a `Pending` and how its reply is encoded; no task, may be cancelled
     StreamHandler  node, body, stream items, as far as the other side has given credit
 
-Bounds: requests under way and their bytes, for each connection. What waits for messages when the connection breaks is
-cancelled, so that nothing is delivered to a process that is gone; what changes something runs to its end.
+Bounds: requests in progress and their bytes, for each connection. When the connection breaks, requests that wait for
+messages are cancelled, so that nothing is delivered to a lost process; requests that change something are completed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from longhall.errors import Code, LonghallError
 if TYPE_CHECKING:
     from longhall.cluster.rpc.peers import Peers
 
-BYTES_MAX: Final = 64 * 1024 * 1024  # Of the requests of one process that are under way.
-STREAMS_MAX: Final = 256  # From one process.
+BYTES_MAX: Final = 64 * 1024 * 1024  # In requests of one process in progress.
+STREAMS_MAX: Final = 256  # Streams of one process.
 
 Handler = Callable[[int, bytes], Awaitable[bytes]]
 CallHandler = Callable[[int, bytes], tuple[Pending[Any], Callable[[Any], bytes]]]
@@ -49,7 +49,7 @@ _log = logging.getLogger("longhall.peers")
 
 @final
 class RequestServer:
-    """One connection on which another process asks."""
+    """One incoming connection and the requests in progress on it."""
 
     def __init__(self, peers: Peers, link: Link, node: int) -> None:
         self._peers = peers
@@ -61,7 +61,7 @@ class RequestServer:
         self._streams: dict[int, OutgoingStream] = {}
 
     def received(self, kind: int, body: bytes) -> None:
-        """One frame of the other process."""
+        """Handle one frame of the other process."""
         if kind == REQUEST:
             number, verb, asked = decode_request(body)
             self._asked(number, verb, asked)
@@ -186,7 +186,7 @@ class RequestServer:
         self._link.write(encode_numbered(END, number, word, sentence.encode()))
 
     def lost(self) -> None:
-        """The connection is gone, and with it everybody who waited for what is under way."""
+        """The connection is lost: cancel the requests and streams that may be cancelled."""
         self._peers.forget(self._link)
         for pending in list(self._calls.values()):
             pending.cancel()

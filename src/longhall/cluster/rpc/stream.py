@@ -16,7 +16,7 @@ from longhall.errors import LonghallError
 
 @final
 class IncomingStream:
-    """The receiving side: an asynchronous iterator. It raises the error with which the stream ended, if it had one."""
+    """The receiving side: an asynchronous iterator. It raises the error with which the stream ended, if any."""
 
     def __init__(self, credit: int, give_credit: Callable[[int], None], close: Callable[[], None]) -> None:
         self._credit = credit
@@ -40,7 +40,7 @@ class IncomingStream:
             self._arrived.clear()
             await self._arrived.wait()
         self._taken += 1
-        if self._taken * 2 >= self._credit:  # Given back in halves, so that the stream does not stop and go.
+        if self._taken * 2 >= self._credit:  # Returned in halves, so that the sender does not stall.
             self._give_credit(self._taken)
             self._taken = 0
         return self._items.popleft()

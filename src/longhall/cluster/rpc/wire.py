@@ -1,4 +1,4 @@
-"""The bytes between nodes: frames, and what stands in them. Pure; nothing here waits or connects.
+"""The protocol between nodes: frames and their contents. Pure: it does no I/O.
 
     frame      0  u32  size of what follows           push       0  u32  epoch
                4  u8   kind                                      4  u32  number of entries
@@ -14,10 +14,9 @@
 
 Cancellations and the frames of streams have the layout of an answer: number, word, body.
 
-All numbers are big-endian. A size is looked at before anything is kept; until both sides have greeted each other it is
-small, and so is the room for it. The version in a greeting is the feature level that its sender writes, and beside it
-stands the newest one that it reads; fields that a node does not know are passed over, and those of a newer level are
-left out below it.
+All numbers are big-endian. A size is checked before anything is buffered; until the handshake is complete its bound is
+small. The version in a greeting is the feature level that its sender writes; `reads` is the newest level that it reads.
+A node ignores fields that it does not know, and does not send fields of a level above the current one.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from longhall.errors import Code, LonghallError
 from longhall.log.frames import ENTRY_BYTES_MAX, FRAME_BYTES_MAX, Entry, cut_entries
 from longhall.world.ports import Buffer
 
-FRAME_BYTES_BEFORE_GREETING: Final = 512  # The largest frame of a handshake has about 300.
+FRAME_BYTES_BEFORE_GREETING: Final = 512  # The largest frame of a handshake has about 300 bytes.
 ROOM_BYTES_BEFORE_GREETING: Final = 1024
-SMALL_FRAME_BYTES: Final = 64 * 1024 + 64  # What is larger is received into a place of its own,
-LARGE_STEP_BYTES: Final = 1024 * 1024  # which has this size at first, more than the usual bundle, and grows fourfold.
-CALL_BYTES_MAX: Final = 64 * 1024 * 1024  # An operation or a reply; most of what a receiver may get at once.
+SMALL_FRAME_BYTES: Final = 64 * 1024 + 64  # A larger frame is received into a buffer of its own,
+LARGE_STEP_BYTES: Final = 1024 * 1024  # which begins with this size, more than the usual push, and grows fourfold.
+CALL_BYTES_MAX: Final = 64 * 1024 * 1024  # One operation or reply: a receive may return almost this much.
 PEER_FRAME_BYTES_MAX: Final = max(FRAME_BYTES_MAX + ENTRY_BYTES_MAX, CALL_BYTES_MAX) + 64 * 1024
 
 GREETING: Final = 1
@@ -50,12 +49,12 @@ BEAT: Final = 7
 SYNCED: Final = 8
 REQUEST: Final = 9
 ANSWER: Final = 10
-CANCEL: Final = 11  # Of a request: its answer is not needed any more.
+CANCEL: Final = 11  # Cancels a request: its answer is not needed.
 STREAM: Final = 12  # A request whose answer is a stream of items.
 ITEM: Final = 13
-CREDIT: Final = 14  # So many more items may be sent.
+CREDIT: Final = 14  # The number of items that may be sent in addition.
 END: Final = 15  # The stream is over, with an error or without.
-HELLO: Final = 32  # The handshake: see `peer_authentication`.
+HELLO: Final = 32  # The handshake: see `authentication`.
 CHALLENGE: Final = 33
 PROOF: Final = 34
 
@@ -67,18 +66,18 @@ _T = TypeVar("_T")
 
 
 class Greeting(msgspec.Struct, kw_only=True):
-    """Who connects, to which hall, and why."""
+    """The node that connects, its hall, and the purpose of the connection."""
 
     version: int = 1
     hall: str
     node: int
     incarnation: int
     purpose: str
-    reads: int | msgspec.UnsetType = msgspec.UNSET  # Not said by who reads level 1 alone.
+    reads: int | msgspec.UnsetType = msgspec.UNSET  # Absent from a node that reads only level 1.
 
 
 class Hello(msgspec.Struct, kw_only=True):
-    """The first frame of whoever connects with a secret."""
+    """The first frame of a dialer that has a secret."""
 
     version: int = 1
     nonce: bytes
@@ -87,21 +86,21 @@ class Hello(msgspec.Struct, kw_only=True):
 
 
 class Challenge(msgspec.Struct, kw_only=True):
-    """The listener proves the secret and asks for the same."""
+    """The listener's proof of the secret, and its nonce for the dialer's proof."""
 
     nonce: bytes
     proof: bytes
 
 
 class Proof(msgspec.Struct, kw_only=True):
-    """The dialer proves the secret, and that the greeting is its own."""
+    """The dialer's proof of the secret, which covers its greeting."""
 
     proof: bytes
-    greeting: bytes  # A `Greeting`, as its frame would have it.
+    greeting: bytes  # An encoded `Greeting`.
 
 
 class Welcome(msgspec.Struct, kw_only=True):
-    """The answer, if the greeting was welcome."""
+    """The reply to an accepted greeting."""
 
     version: int = 1
     node: int
@@ -109,17 +108,17 @@ class Welcome(msgspec.Struct, kw_only=True):
 
 
 class Refusal(msgspec.Struct, kw_only=True):
-    """Why not. `epoch` is the newest one that the sender knows, 0 where that is not the reason."""
+    """A refusal with its reason. `epoch` is the newest one that the sender knows, 0 if that is not the reason."""
 
     reason: str
     epoch: int = 0
-    refetch: bool = False  # The leader's log does not reach back to where the follower's ends.
+    refetch: bool = False  # The leader's log starts after the end of the follower's.
     incomplete: bool = False  # The leader lacks entries that the follower has committed.
-    divergent: bool = False  # The follower's state is not the majority's.
+    divergent: bool = False  # The follower's state differs from the majority's.
 
 
 class Follow(msgspec.Struct, kw_only=True):
-    """A follower tells its leader what it has."""
+    """The state of a follower's log, sent to its leader."""
 
     epoch: int
     index: int
@@ -129,22 +128,22 @@ class Follow(msgspec.Struct, kw_only=True):
 
 
 class Agreed(msgspec.Struct, kw_only=True):
-    """The leader's answer: up to where the logs agree. What the follower has behind it is to be cut."""
+    """The leader's reply: the index up to which the logs match. The follower truncates its log there."""
 
     epoch: int
     index: int
     committed: int
-    level: int | msgspec.UnsetType = msgspec.UNSET  # That what follows may be written in; not said below level 2.
+    level: int | msgspec.UnsetType = msgspec.UNSET  # Of the entries that follow; absent below level 2.
 
 
 class Beat(msgspec.Struct, kw_only=True):
-    """The leader is there, and this is how far it has come. It wants a `Synced` in return."""
+    """The heartbeat of the leader, with its position. The follower replies with a `Synced`."""
 
     epoch: int
     index: int
     committed: int
     time_ms: int
-    level: int | msgspec.UnsetType = msgspec.UNSET  # As in `Agreed`: said before anything is pushed in it.
+    level: int | msgspec.UnsetType = msgspec.UNSET  # As in `Agreed`; sent before any entry of this level.
 
 
 class Synced(msgspec.Struct, kw_only=True):
@@ -156,7 +155,7 @@ class Synced(msgspec.Struct, kw_only=True):
 
 @final
 class Push:
-    """Entries for a follower. They stand or fall together."""
+    """Entries for a follower. It accepts all of them or none."""
 
     def __init__(self, epoch: int, first: int, count: int, committed: int, time_ms: int, entries: Buffer) -> None:
         self.epoch = epoch
@@ -167,7 +166,7 @@ class Push:
         self.entries = entries
 
     def decode(self) -> list[Entry]:
-        """The entries one by one."""
+        """Decode the entries."""
         found = cut_entries(self.entries)
         if len(found) != self.count:
             raise LonghallError(Code.INVALID_REQUEST, "a push does not have the entries that it says")
@@ -175,12 +174,12 @@ class Push:
 
 
 def said_level(level: int) -> int | msgspec.UnsetType:
-    """A feature level as frames have it: those of level 1 did not speak of it."""
+    """A feature level as a field of a frame: frames of level 1 do not have it."""
     return level if level > 1 else msgspec.UNSET
 
 
 def encode(kind: int, message: msgspec.Struct) -> bytes:
-    """A frame around a message."""
+    """A frame with a message."""
     body = msgspec.msgpack.encode(message)
     return _HEAD.pack(1 + len(body), kind) + body
 
@@ -194,13 +193,13 @@ def decode(body: bytes, type: type[_T]) -> _T:
 
 
 def encode_push(epoch: int, committed: int, first: int, count: int, time_ms: int, size_bytes: int, crc: int) -> bytes:
-    """What precedes the entries of a push, which have so many bytes."""
+    """The header of a push whose entries have `size_bytes` bytes."""
     numbers = _PUSH.pack(epoch, count, first, committed, time_ms, crc)
     return _HEAD.pack(1 + _PUSH.size + size_bytes, PUSH) + numbers
 
 
 def decode_push(body: bytes | bytearray) -> Push:
-    """A push. One whose entries are not what was sent is refused."""
+    """Decode a push. CORRUPT_MESSAGE if its checksum does not match."""
     if len(body) < _PUSH.size:
         raise LonghallError(Code.INVALID_REQUEST, "a push is cut short")
     epoch, count, first, committed, time_ms, crc = _PUSH.unpack_from(body)
@@ -211,7 +210,7 @@ def decode_push(body: bytes | bytearray) -> Push:
 
 
 def encode_request(number: int, verb: str, body: bytes) -> bytes:
-    """A frame with a question."""
+    """A frame with a request."""
     word = verb.encode()
     assert len(word) < 256
     return _numbered_frame(REQUEST, number, word, body)
@@ -228,25 +227,25 @@ def decode_numbered(body: bytes) -> tuple[int, str, bytes]:
 
 
 def encode_answer(number: int, code: Code | None, body: bytes) -> bytes:
-    """A frame with the answer, or with a refusal and a sentence about it."""
+    """A frame with the answer, or with a refusal and its message."""
     word = code.value.encode() if code is not None else b""
     return _numbered_frame(ANSWER, number, word, body)
 
 
 def decode_request(body: bytes) -> tuple[int, str, bytes]:
-    """Number, verb and what is asked."""
+    """Number, verb and body of a request."""
     number, word, rest = _numbered(body)
     return number, word, rest
 
 
 def decode_answer(body: bytes) -> tuple[int, Code | None, bytes]:
-    """Number, refusal if it is one, and the answer or a sentence."""
+    """Number of an answer, its refusal if any, and the body or the message of the refusal."""
     number, word, rest = _numbered(body)
     if not word:
         return number, None, rest
     try:
         return number, Code(word), rest
-    except ValueError:  # A newer node knows refusals that this one does not.
+    except ValueError:  # A newer node has codes that this one does not know.
         return number, Code.INVALID_REQUEST, rest
 
 
@@ -267,10 +266,10 @@ def _numbered(body: bytes) -> tuple[int, str, bytes]:
 
 @final
 class Splitter:
-    """Cuts a stream into frames. Bytes are received into `room`; a large frame is received where it stays.
+    """Splits a stream into frames. Bytes are received into `room`; a large frame has a buffer of its own.
 
-    The body of a large push is the very place that it was received into. That place grows as the bytes come: what the
-    head of a frame announces takes no more than LARGE_STEP_BYTES.
+    The body of a large push is that buffer, without a copy. The buffer grows as bytes arrive, so the size that a frame
+    announces allocates no more than LARGE_STEP_BYTES.
     """
 
     def __init__(self) -> None:
@@ -283,7 +282,7 @@ class Splitter:
         self._large_filled = 0
 
     def room(self) -> memoryview:
-        """Where the next bytes of the stream go."""
+        """The buffer for the next bytes of the stream."""
         if self._large is not None:
             if self._large_filled == len(self._large):
                 grown = bytearray(min(4 * len(self._large), self._large_size))
@@ -295,14 +294,14 @@ class Splitter:
         return memoryview(self._small)[self._filled :]
 
     def received(self, size_bytes: int) -> Iterator[tuple[int, bytes]]:
-        """So many bytes are in `room`: kind and body of every frame that is whole now. LonghallError when a size cannot
-        be.
+        """Kind and body of every frame that is complete with the `size_bytes` bytes now in `room`. LonghallError if a
+        size is invalid.
         """
         if self._large is not None:
             self._large_filled += size_bytes
             if self._large_filled == self._large_size:
                 large, self._large = self._large, None
-                # A push may stay where it is: nobody else has it, and `decode_push` can do with that.
+                # A push keeps this buffer without a copy: it has no other user, and `decode_push` accepts it.
                 yield self._large_kind, cast(bytes, large) if self._large_kind == PUSH else bytes(large)
             return
         self._filled += size_bytes
@@ -329,7 +328,7 @@ class Splitter:
             self._filled = rest
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """The same for bytes that lie elsewhere."""
+        """The same for bytes that are not in `room`."""
         at = 0
         while at < len(data):
             room = self.room()
@@ -348,7 +347,7 @@ class Splitter:
 
 
 def refusal_of(body: bytes) -> Refusal:
-    """What a refusal says, also when it cannot be read."""
+    """Decode a refusal. If that fails, the reason is the decoding error."""
     try:
         return decode(body, Refusal)
     except LonghallError as error:

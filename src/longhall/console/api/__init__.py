@@ -1,1 +1,1 @@
-"""The HTTP/JSON API of queues: whatever a queue can do, for people, scripts and the command line."""
+"""The HTTP/JSON API: all operations on queues and on the cluster, for people, scripts and the command line."""

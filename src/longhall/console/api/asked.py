@@ -1,7 +1,6 @@
-"""One request to the API as its handlers see it, and what they answer.
+"""One request to the API as its handlers see it, and their replies.
 
-What a request says is read strictly: a field that nobody knows is an error that names it, never something that is
-passed over in silence.
+Requests are parsed strictly: an unknown field is an error that names it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class Reply(NamedTuple):
-    """What a handler answers: a value that becomes JSON, or bytes as they are."""
+    """The reply of a handler: a value that is encoded as JSON, or raw bytes."""
 
     value: object
     status: HTTPStatus = HTTPStatus.OK
@@ -29,7 +28,7 @@ class Reply(NamedTuple):
 
 @final
 class Asked:
-    """What was asked: names from the path, fields from the query, and the body."""
+    """A request: names from the path, fields from the query, and the body."""
 
     __slots__ = ("body", "caller", "content_type", "names", "query")
 
@@ -40,7 +39,7 @@ class Asked:
         self.query = query
         self.body = body
         self.content_type = content_type
-        self.caller = caller  # Identified by an access key where credentials are asked for, else by an address.
+        self.caller = caller  # Identified by an access key with credentials, else by an address.
 
     @property
     def name(self) -> str:
@@ -48,7 +47,7 @@ class Asked:
         return self.names[0]
 
     def read(self, shape: type[_T]) -> _T:
-        """The JSON of the body; no body at all is an object without fields."""
+        """The JSON of the body; a request without a body is an object without fields."""
         if self.body and self.content_type != JSON:
             raise LonghallError(Code.INVALID_REQUEST, f"this takes {JSON}; say so in Content-Type")
         try:

@@ -3,7 +3,7 @@
     a body or key      "text"                        {"base64": "AAE="}
     an attribute       "text"       5                {"type": "Number", "value": "5"}    {"base64": "AAE="}
 
-What one request gives another one takes.
+The form of a reply is accepted in a request.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _KINDS: Final = (STRING, NUMBER, BINARY)
 
 
 class Encoded(msgspec.Struct, forbid_unknown_fields=True):
-    """Bytes that are no text."""
+    """Bytes that are not text."""
 
     base64: bytes
 
 
 class Typed(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An attribute that is not simply text."""
+    """An attribute with a type, or with bytes."""
 
     type: Annotated[str, Meta(max_length=256)] = ""
     value: str | None = None
@@ -43,7 +43,7 @@ Given = str | int | float | Typed
 
 
 def shown(data: bytes) -> Text:
-    """Bytes for JSON."""
+    """Bytes as a JSON value."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -51,12 +51,12 @@ def shown(data: bytes) -> Text:
 
 
 def understood(text: Text) -> bytes:
-    """Bytes out of JSON."""
+    """Bytes from a JSON value."""
     return text.encode() if isinstance(text, str) else text.base64
 
 
 def shown_attributes(attributes: dict[str, Attribute]) -> dict[str, str | Typed]:
-    """Attributes for JSON."""
+    """Attributes as JSON values."""
     return {name: _shown_attribute(kind, data) for name, (kind, data) in attributes.items()}
 
 
@@ -71,7 +71,7 @@ def _shown_attribute(kind: str, data: bytes) -> str | Typed:
 
 
 def understood_attributes(given: dict[str, Given]) -> dict[str, Attribute]:
-    """Attributes out of JSON. Raises INVALID_REQUEST for what is none."""
+    """Attributes from JSON values. Raises INVALID_REQUEST for an invalid one."""
     if len(given) > ATTRIBUTES_MAX:
         raise LonghallError(Code.INVALID_REQUEST, f"a message may have {ATTRIBUTES_MAX} attributes")
     return {name: _understood_attribute(name, value) for name, value in given.items()}

@@ -1,4 +1,4 @@
-"""Messages looked at and searched for without taking them, and given out again."""
+"""Browsing: peek, search and list leases without leasing; rewind and fork."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from longhall.queues.messages import Page
 from longhall.service.queue_operations import ForkQueue, ListLeases, PeekMessages, RewindQueue, SearchMessages
 from longhall.service.router import Router
 
-PEEK_MAX: Final = 1000  # Messages of one look; there are fewer where they are large.
+PEEK_MAX: Final = 1000  # Messages of one page; fewer if they are large.
 
 _Moment = Annotated[int, Meta(ge=0)]
 _Filter = Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)]
 
 
 class Peeking(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How many, from where on (`next` of the page before), and whether settled ones are shown as well."""
+    """A peek: the number of messages, the start (`next` of the page before), and whether to show settled ones."""
 
     count: Annotated[int, Meta(ge=1, le=PEEK_MAX)] = 10
     after: str = ""
@@ -32,7 +32,7 @@ class Peeking(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Searching(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The same for those that fit all that is said: a filter on attributes, a text in the body, when they were sent."""
+    """A search. All given conditions must hold: a filter on attributes, a text in the body, the time sent."""
 
     filter: _Filter = ""
     text: str = ""
@@ -44,7 +44,7 @@ class Searching(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SeenOut(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A message where it stands."""
+    """A message with its position and state."""
 
     lane: int
     offset: int
@@ -54,21 +54,21 @@ class SeenOut(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class PageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A stretch of a queue; `next` is where to go on (`after`), if there is more."""
+    """A page of messages; `next` is the start of the next page (`after`), if there is one."""
 
     messages: list[SeenOut]
     next: str = ""
 
 
 class LeasePlace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How many, and from where on (`next` of the page before)."""
+    """The number of leases, and the start (`next` of the page before)."""
 
     count: Annotated[int, Meta(ge=1, le=PEEK_MAX)] = 10
     after: str = ""
 
 
 class LeaseOut(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A message that somebody has, without its body."""
+    """A leased message, without its body."""
 
     message_id: str
     lane: int
@@ -81,20 +81,20 @@ class LeaseOut(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class LeasesOut(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Some of them; a page may be empty and still have a `next`."""
+    """A page of leases; it may be empty and still have a `next`."""
 
     leases: list[LeaseOut]
     next: str = ""
 
 
 class Destination(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """From where on messages are given out again: a time, offsets by lane, or else everything that is kept."""
+    """The start of a redelivery: a time, offsets by lane, or else the oldest retained message."""
 
     to_ms: _Moment | None = None
     offsets: dict[int, int] | None = None
 
     def place(self) -> str | int | dict[int, int]:
-        """As the broker has it."""
+        """The destination as an operation has it."""
         if self.to_ms is not None and self.offsets is not None:
             raise LonghallError(Code.INVALID_REQUEST, "say either to_ms or offsets")
         if self.offsets is not None:
@@ -103,7 +103,7 @@ class Destination(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Forking(Destination, kw_only=True, forbid_unknown_fields=True):
-    """The same for a new queue over the same log; settings that are not said are those of the old one."""
+    """The same for a new queue over the same log; settings that are not given are those of the old queue."""
 
     name: Annotated[str, Meta(min_length=1, max_length=249)]
     settings: Fields = {}

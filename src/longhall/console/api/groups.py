@@ -1,6 +1,6 @@
-"""The wings of a cluster through the API: made on chosen hosts, moved to others, ended.
+"""The wings of a cluster through the API: create on chosen hosts, move, remove.
 
-What has begun is answered at once (202); `/cluster` says how far it is.
+The reply comes when the change has begun (202); `/cluster` shows its progress.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from longhall.service.router import Router
 
 
 class GroupWanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Where a wing is to be. The first of the hosts leads it if it can; reserved, they keep nothing else."""
+    """The hosts of a wing. The first is the preferred leader; reserved hosts store nothing else."""
 
     hosts: Annotated[list[NodeNumber], Meta(min_length=1, max_length=100)]
     reserved: bool = False

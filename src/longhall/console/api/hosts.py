@@ -1,6 +1,6 @@
-"""The hosts of a cluster through the API: added, drained, moved, another leader, another number of copies.
+"""The hosts of a cluster through the API: add, drain, move a replica, transfer leadership, change the replica count.
 
-What has begun is answered at once (202); `/cluster` says how far it is.
+The reply comes when the change has begun (202); `/cluster` shows its progress.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ NodeNumber = Annotated[int, Meta(ge=1, le=NODE_ID_MAX)]
 
 
 class Leader(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Who is to lead."""
+    """The node that should lead."""
 
     node: NodeNumber
 
 
 class Move(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Whose copy goes where; without either, whichever makes the spread over racks better."""
+    """The replica to move and its target; with neither, the move that spreads replicas best over racks."""
 
     source: NodeNumber | None = None
     target: NodeNumber | None = None
 
 
 class Factor(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How many copies."""
+    """The number of replicas."""
 
     factor: int
 
 
 class Begun(msgspec.Struct, kw_only=True):
-    """What was answered."""
+    """The reply: a sentence about what has begun."""
 
     message: str
 
@@ -103,5 +103,5 @@ def _number(asked: Asked) -> int:
 
 
 def begun(message: str) -> Reply:
-    """What has begun, as a reply."""
+    """The reply to an operation that has begun."""
     return Reply(Begun(message=message), HTTPStatus.ACCEPTED)

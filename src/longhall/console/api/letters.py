@@ -1,4 +1,4 @@
-"""Dead letters, and any other message of a queue, one by one: listed, looked at, put right, sent back to work."""
+"""Dead letters, and any other message of a queue: list, read, edit, move."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from longhall.service.router import Router
 
 
 class Leafing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How many, from where on (`next` of the page before)."""
+    """The number of messages, and the start (`next` of the page before)."""
 
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 10
     after: str = ""
 
 
 class LetterOut(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A message with all that is known of its death, if it had one."""
+    """A message, with the history of its dead-lettering if it is a dead letter."""
 
     message_id: str
     lane: int
@@ -58,26 +58,26 @@ class LetterOut(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class LettersOut(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Some of them; `next` is where to go on (`after`), if there are more."""
+    """A page of messages; `next` is the start of the next page (`after`), if there is one."""
 
     letters: list[LetterOut]
     next: str = ""
 
 
 class Editing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Another body, other attributes (all of them), or both."""
+    """A new body, new attributes (which replace all), or both."""
 
     body: Text | None = None
     attributes: dict[str, Given] | None = None
 
 
 class NewMove(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Where to (empty: each back to where it came from), and how many a second (0: as fast as it goes)."""
+    """The target (empty: each message returns to its source), and the rate in messages a second (0: no limit)."""
 
     target: str = ""
     rate_max: Annotated[int, Meta(ge=0, le=RATE_MAX)] = 0
-    ids: Annotated[list[str], Meta(max_length=CHOSEN_MAX)] = []  # Only these; empty: all.
-    filter: Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)] = ""  # Only those that fit.
+    ids: Annotated[list[str], Meta(max_length=CHOSEN_MAX)] = []  # Empty for all.
+    filter: Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)] = ""  # Only messages that match.
 
 
 class Moves(msgspec.Struct, kw_only=True):

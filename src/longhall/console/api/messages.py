@@ -1,4 +1,4 @@
-"""Messages: sent, received, settled, kept longer, given back."""
+"""Messages: send, receive, settle, extend or return a lease, answer."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from longhall.service.queue_operations import (
 )
 from longhall.service.router import Router
 
-COUNT_MAX: Final = 100  # Messages of one answer,
-ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024  # and no more than could have so many bytes.
+COUNT_MAX: Final = 100  # Messages of one reply,
+ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024  # and fewer if their largest possible sizes add up to more than this.
 SEND_MAX: Final = 1000
 RECEIPTS_MAX: Final = 1000
 WAIT_MS_MAX: Final = 60_000
-QUEUES_MAX: Final = 100  # That one receiver may name.
+QUEUES_MAX: Final = 100  # In one receive.
 FILTER_CHARACTERS_MAX: Final = 16_384
 YEARS_MS: Final = 10 * 365 * 24 * 3_600_000
 
 _Name = Annotated[str, Meta(max_length=1024)]
-_OrQueues = Annotated[int, Meta(ge=-1, le=YEARS_MS)]  # -1: as the queue has it.
+_OrQueues = Annotated[int, Meta(ge=-1, le=YEARS_MS)]  # -1: the queue's setting.
 
 
 class MessageFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Everything of a message but its body."""
+    """All fields of a message except its body."""
 
     attributes: dict[str, Given] = {}
     key: Text | None = None
@@ -72,7 +72,7 @@ class Sending(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SentOne(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Where a message is, or why it was not taken."""
+    """The position of an accepted message, or its refusal."""
 
     message_id: str = ""
     sequence: int = -1
@@ -82,13 +82,13 @@ class SentOne(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Sent(msgspec.Struct, kw_only=True):
-    """What became of each, in the order in which they came."""
+    """The results, in the order of the messages."""
 
     messages: list[SentOne]
 
 
 class Receiving(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How much, how long to wait for it, and for how long it is leased; -1 as the queue has it."""
+    """The number of messages, the time to wait, and the lease time; -1 means the queue's setting."""
 
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
     wait_ms: Annotated[int, Meta(ge=-1, le=WAIT_MS_MAX)] = -1
@@ -98,7 +98,7 @@ class Receiving(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReceivingAny(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The same of several queues, each with its weight."""
+    """The same for several queues, each with its weight."""
 
     queues: Annotated[dict[str, Annotated[int, Meta(ge=1, le=1_000_000)]], Meta(min_length=1, max_length=QUEUES_MAX)]
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
@@ -108,12 +108,12 @@ class ReceivingAny(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class MessageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One message given out."""
+    """One delivered message."""
 
     message_id: str
-    queue: str = ""  # Where several were asked.
+    queue: str = ""  # Set in a receive from several queues.
     body: Text = ""
-    parts: int = 0  # A body too large for one answer comes in so many parts; see `uploads`.
+    parts: int = 0  # The number of parts of a body that is too large for one reply; see `uploads`.
     whole_bytes: int = 0
     receipt: str = ""
     attempts: int = 0
@@ -137,26 +137,26 @@ class MessageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Received(msgspec.Struct, kw_only=True):
-    """Messages given out; none when the time was over."""
+    """Delivered messages; empty when the wait timed out."""
 
     messages: list[MessageOut]
 
 
 class Settling(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Messages that are done with."""
+    """Receipts of messages to settle."""
 
     receipts: Annotated[list[str], Meta(min_length=1, max_length=RECEIPTS_MAX)]
 
 
 class Answering(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """An answer to a message that names a reply queue; it is settled by it."""
+    """An answer to a message that names a reply queue; it settles the message."""
 
     receipt: str
     message: MessageIn
 
 
 class LeaseChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A lease that shall end so long from now; 0 gives the message back."""
+    """A new remaining time for a lease; 0 returns the message to the queue."""
 
     receipt: str
     lease_ms: Annotated[int, Meta(ge=0, le=YEARS_MS)]
@@ -169,14 +169,14 @@ class Changing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Result(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One of several things is done, or why not."""
+    """The result for one receipt: success, or a refusal."""
 
     code: str = ""
     message: str = ""
 
 
 class Results(msgspec.Struct, kw_only=True):
-    """What became of each, in the order in which they came; empty where there is nothing to say."""
+    """The results, in the order of the receipts; an empty object is a success."""
 
     results: list[Result]
 
@@ -200,7 +200,7 @@ async def send_messages(service: Router, asked: Asked) -> Reply:
 
 
 def sent_one(answer: Accepted) -> SentOne:
-    """The answer to one message for JSON."""
+    """The result for one message, for JSON."""
     if answer.code is not None:
         refusal = refusal_of(answer.code, answer.message)
         return SentOne(code=refusal.code, message=refusal.message)
@@ -275,7 +275,7 @@ async def change_leases(service: Router, asked: Asked) -> Reply:
 
 
 def bounded_count(count: int, message_bytes_max: int) -> int:
-    """So many messages that their answer stays bounded, however large each may be."""
+    """The count, reduced so that the reply stays within ANSWER_BYTES_MAX whatever the size of each message."""
     return min(count, max(1, ANSWER_BYTES_MAX // message_bytes_max))
 
 

@@ -1,4 +1,4 @@
-"""Queues as things: made, listed, looked at, changed, emptied, stopped and removed."""
+"""Queues: create, list, describe, alter, purge, pause, resume and delete."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from longhall.service.queue_operations import (
 from longhall.service.router import Router
 
 PAGE_MAX: Final = 1000
-SLICE_QUEUES: Final = 25  # Measured in one turn of the loop.
+SLICE_QUEUES: Final = 25  # Measured per turn of the loop.
 
 _DECIDED: Final = ("fifo", "partitions")
 
 
 class NewQueue(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What makes a queue. With `topic`, a topic that is there already is consumed as a queue."""
+    """A queue to create. With `topic`, an existing topic is consumed as a queue."""
 
     name: Annotated[str, Meta(min_length=1, max_length=249)]
     topic: str = ""
@@ -44,13 +44,13 @@ class NewQueue(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Altered(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Settings to be otherwise; null is the default."""
+    """Settings to change; null restores the default."""
 
     settings: Fields
 
 
 class Listing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which queues."""
+    """The query of a list of queues."""
 
     prefix: str = ""
     after: str = ""
@@ -68,7 +68,7 @@ class QueueRow(msgspec.Struct, kw_only=True):
 
 
 class QueuePage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Some queues by name; `next` is where to go on (`after`), if there are more."""
+    """A page of queues by name; `next` is the start of the next page (`after`), if there is one."""
 
     queues: list[QueueRow]
     next: str = ""
@@ -173,7 +173,7 @@ async def found(service: Router, name: str) -> QueueView:
 
 
 async def _check_letters(service: Router, name: str, settings: QueueSettings) -> None:
-    """Dead letters must have a place to go to, and not their own queue."""
+    """Raises INVALID_CONFIGURATION unless the dead-letter queue exists and is another queue."""
     letters = settings.dead_letters
     if letters is None:
         return

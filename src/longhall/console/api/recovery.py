@@ -1,4 +1,4 @@
-"""Recovery of a cluster's record over the API: what each node has, what can be done, and doing it."""
+"""Recovery of a cluster's record over the API: the copies of all nodes, the possible recovery, and its execution."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from longhall.service.router import Router
 
 
 class Recover(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is asked: only to show what can be done, to rebuild what is proven, or to go on with one node's copy."""
+    """The request: a dry run, a rebuild of the proven record, or an unclean election of one node."""
 
     dry_run: bool = True
     unclean: Annotated[int, Meta(ge=0, le=2**31 - 1)] = (
-        0  # The node whose copy is gone on with, though others may have more.
+        0  # The node whose copy the cluster continues with, although others may have more entries.
     )
 
 
 class CopyView(msgspec.Struct, kw_only=True):
-    """One node's copy. `lost_entries` is what the chosen node lacks of it, `lost_committed` how many were committed."""
+    """One node's copy. The chosen node lacks `lost_entries` of it, of which `lost_committed` were committed."""
 
     node: int
     role: str
@@ -37,31 +37,31 @@ class CopyView(msgspec.Struct, kw_only=True):
 
 
 class RecoveryView(msgspec.Struct, kw_only=True):
-    """The record as the coordinator has it, the copies, and what can be done or was done."""
+    """The record at the coordinator, the copies, and the recovery that is possible or was done."""
 
-    record: str  # "absent", "stale", "fine": what is wrong with the record.
+    record: str  # The state of the record: "absent", "stale" or "fine".
     leader: int
     epoch: int
     copies: list[CopyView]
-    missing: list[int]  # Nodes that keep a copy by what the logs note, and did not answer.
+    missing: list[int]  # Replicas according to the logs that did not answer.
     provable: bool
-    reason: str  # Why it is not.
+    reason: str  # Why it is not provable.
     chosen: int  # The node with the most complete copy that answers, or the one that was asked for.
     done: bool = False
 
 
 class Recovery(Protocol):
-    """Who looks and who does."""
+    """The recovery of the record, as the API uses it."""
 
     async def view(self, unclean: int) -> RecoveryView:
-        """What can be done."""
+        """The recovery that is possible."""
 
     async def recover(self, unclean: int) -> RecoveryView:
-        """Do it. LonghallError if it cannot be done."""
+        """Recover the record. LonghallError if that is not possible."""
 
 
 def recovery_routes(recovery: Recovery) -> tuple[Route, ...]:
-    """For a node of a cluster, with or without a record. Answered by the node that is asked, whoever leads."""
+    """The routes of a node of a cluster, with or without a record. They are never forwarded to the leader."""
 
     async def recover(service: Router, asked: Asked) -> Reply:
         wanted = asked.read(Recover)

@@ -1,4 +1,4 @@
-"""Refusals in HTTP's dialect: one table from our codes to a status, and the body that every refusal has."""
+"""Refusals in HTTP: one table from our codes to a status, and the body of every refusal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longhall.errors import Code, LonghallError
 
 
 class ApiRefusal(msgspec.Struct):
-    """The body of a refusal, and of each part of a request that was refused while others were done."""
+    """The body of a refusal, and the entry of each refused part of a request."""
 
     code: str
     message: str
@@ -105,21 +105,21 @@ RETRY_AFTER: Final = "Retry-After: 1\r\n"
 
 _WORDS: Final = {
     Code.COMMIT_BACKLOG: "too much that was sent waits for its commit; try again in a moment",
-    Code.INVALID_RECEIPT: "this is no receipt of this queue",
-    Code.RECEIPT_SUPERSEDED: "the message was settled, or given to somebody else since",
-    Code.NOT_IN_FLIGHT: "the lease of the message is over",
+    Code.INVALID_RECEIPT: "this is not a receipt of this queue",
+    Code.RECEIPT_SUPERSEDED: "the message was settled, or delivered to another consumer since",
+    Code.NOT_IN_FLIGHT: "the lease of the message has ended",
 }
 
 
 def refusal_of(code: Code, message: str = "") -> ApiRefusal:
-    """A code with words for people."""
+    """A code with a message for people."""
     if not message or message == code.value:
         message = _WORDS.get(code, code.value.replace("-", " "))
     return ApiRefusal(code.value, message)
 
 
 def refuse(error: LonghallError) -> Response:
-    """A refusal as a whole answer."""
+    """A refusal as a complete response."""
     refusal = refusal_of(error.code, str(error))
     status = STATUS[error.code]
     headers = RETRY_AFTER if status is HTTPStatus.SERVICE_UNAVAILABLE else ""

@@ -1,4 +1,4 @@
-"""Everything that can be asked of the API, in one table."""
+"""All routes of the API, in one table."""
 
 from __future__ import annotations
 

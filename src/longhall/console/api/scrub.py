@@ -1,4 +1,4 @@
-"""The background scrub through the API: how far it is on every node, and a pass that begins at once."""
+"""The background scrub through the API: its progress on every node, and a pass that begins at once."""
 
 from __future__ import annotations
 

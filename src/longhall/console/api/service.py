@@ -1,9 +1,8 @@
-"""The service below /api/v1/: who may ask, what is asked, and who answers it.
+"""The service below /api/v1/: authentication, parsing of requests, and dispatch to handlers.
 
-Invariant: whatever is asked, the answer is JSON with a status that fits, and no exception leaves `begin` or what it
-began. Without credentials it is open on loopback only, and there to programs rather than to the pages of a browser: a
-page that somebody looks at must not be able to purge a queue, so requests that come from another origin, or under a
-name that is not the machine's own, are refused.
+Invariant: every response is JSON with a matching status, and no exception leaves `begin` or the work that it began.
+Without credentials the API is open on loopback only, and there to programs only: a web page in a browser must not be
+able to purge a queue, so requests from another origin, or for a host name that is not the machine's own, are refused.
 
 It knows nothing of queues: the handlers do.
 """
@@ -38,10 +37,10 @@ Handler = Callable[[Router, Asked], Coroutine[Any, Any, Reply]]
 
 
 class Route(NamedTuple):
-    """One thing that can be asked. In a path, `*` is a name.
+    """One method and path of the API, with its handler. In a path, `*` is a name.
 
-    Nothing is lost when one that `waits` is cancelled. One that `gives` messages is refused while answers that no
-    client takes fill the memory.
+    A request that `waits` may be cancelled without loss. A request that `gives` messages is refused while responses
+    that clients do not read fill the memory.
     """
 
     method: str
@@ -53,7 +52,7 @@ class Route(NamedTuple):
 
 @final
 class Api:
-    """See the module. `closed` is why nobody is served at all, if nobody is."""
+    """The API of one node. `closed` is the reason to refuse all requests; empty to serve them."""
 
     prefix = "/api/v1/"
     body_bytes_max = BODY_BYTES_MAX
@@ -74,11 +73,11 @@ class Api:
         self._routes = [(route, tuple(route.path.split("/"))) for route in routes]
 
     def answer_also(self, routes: tuple[Route, ...]) -> None:
-        """More that can be asked."""
+        """Add routes."""
         self._routes += [(route, tuple(route.path.split("/"))) for route in routes]
 
     def close(self) -> None:
-        """Refuse from now on: the node stops."""
+        """Refuse all requests from now on: the node stops."""
         self._stopping = True
 
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
@@ -129,14 +128,14 @@ class Api:
             _log.exception("handler failed", extra={"route": f"{route.method} {route.path}"})
             return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
 
-    # Who may ask
+    # Authentication
 
     def _who(self, call: HttpCall) -> str:
         shown = None if self._credentials is None else self._credentials.basic(call.headers.get(b"authorization"))
         return shown or call.connection.peer
 
     def _refusal(self, call: HttpCall) -> Response | None:
-        """Why this request is not even looked at; None if it is."""
+        """The refusal of a request that must not be handled; None if it is allowed."""
         if self._stopping:
             return refuse(LonghallError(Code.NOT_READY, "the node is stopping; ask again in a moment"))
         if self._closed:
@@ -169,7 +168,7 @@ def _fits(parts: tuple[str, ...], names: tuple[str, ...]) -> bool:
 
 
 def _is_own_name(host: str) -> bool:
-    """Whether a Host header names the machine itself; a page can make any other name point here."""
+    """True if a Host header names the machine itself. A web page can have any other name resolve to this address."""
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     if name.lower() == "localhost":
         return True

@@ -1,7 +1,7 @@
-"""A queue's settings as people write them: by name, only those that they want to be otherwise.
+"""A queue's settings as users write them: by name, and only those that differ from the default.
 
-The stored form passes over what it does not know, because versions mix there; what people write is checked here, down
-to the last field, before it gets that far.
+The stored form ignores unknown fields, because versions mix there. Fields from users are checked here before they are
+stored: an unknown one is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from longhall.queues.settings import DeadLetters, DeliveryHours, QueueSettings, 
 
 Fields = dict[str, object]
 
-_HIDDEN: Final = ("door", "wings")  # What a door, or the cluster, keeps for itself.
+_HIDDEN: Final = ("door", "wings")  # Internal to a door or to the cluster.
 _NAMES: Final = tuple(name for name in QueueSettings.__struct_fields__ if name not in _HIDDEN)
 _WITHIN: Final[dict[str, type[msgspec.Struct]]] = {
     "dead_letters": DeadLetters,
@@ -26,12 +26,12 @@ _WITHIN: Final[dict[str, type[msgspec.Struct]]] = {
 
 
 def shown_settings(settings: QueueSettings) -> Fields:
-    """All of them, with their values."""
+    """All settings with their values."""
     return {name: msgspec.to_builtins(getattr(settings, name)) for name in _NAMES}
 
 
 def understood_settings(fields: Fields, current: QueueSettings | None = None) -> QueueSettings:
-    """The settings with these fields changed; null puts one back to its default. Raises INVALID_CONFIGURATION."""
+    """The settings with these fields changed; null restores a default. Raises INVALID_CONFIGURATION."""
     _check_names(fields, _NAMES, "")
     for name, shape in _WITHIN.items():
         within = fields.get(name)

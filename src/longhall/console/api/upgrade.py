@@ -1,4 +1,4 @@
-"""The feature level of a cluster, asked for and raised over the API. What it means is the cluster's to know."""
+"""The feature level of a cluster, shown and raised over the API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longhall.service.router import Router
 
 
 class Upgrade(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is asked: to raise the level to this one, 0 for the newest that can be; or only what would happen."""
+    """The request: raise the level to this one, 0 for the newest possible; or a dry run."""
 
     level: Annotated[int, Meta(ge=0, le=1000)] = 0
     dry_run: bool = False

@@ -1,9 +1,9 @@
-"""Messages larger than one request: their parts come one by one, and leave one by one.
+"""Messages larger than one request: they are sent and received in parts.
 
     POST uploads -> id ;  PUT uploads/id/parts/0 ... n-1 ;  POST uploads/id  -> the message is there, whole
     POST receive -> parts, receipt ;  POST part {receipt, number} -> bytes
 
-Nobody sees anything of an upload until it is finished, and one that is not finished runs out by itself.
+A message is not visible until its upload is finished. An unfinished upload expires.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _DIGITS_MAX: Final = 6
 
 
 class Begun(msgspec.Struct, kw_only=True):
-    """An upload that waits for its parts, each of at most so many bytes."""
+    """An open upload, with the largest size of a part in bytes."""
 
     upload_id: str
     part_bytes_max: int
 
 
 class Finishing(MessageFields, kw_only=True, forbid_unknown_fields=True):
-    """How many parts there are, and everything of the message but its body."""
+    """The number of parts, and all fields of the message except its body."""
 
     parts: Annotated[int, Meta(ge=1, le=CHUNKS_MAX)]
 
 
 class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which part of which message."""
+    """The receipt of a message and the number of a part."""
 
     receipt: str
     number: Annotated[int, Meta(ge=0, lt=CHUNKS_MAX)]

@@ -1,9 +1,9 @@
-"""Names of queues, and the two ways in which the service writes them: URLs and ARNs.
+"""Names of queues, and the two forms in which the service writes them: URLs and ARNs.
 
     http://HOST:PORT/000000000000/NAME        arn:aws:sqs:REGION:000000000000:NAME
 
-There is one account and one region here; what a client writes in their place is accepted, since only the name decides.
-Paths and bare names are taken as well; what only looks like an address (dots, queries, two of them in one) is none.
+There is one account and one region; whatever a client writes in their place is accepted, because only the name counts.
+Paths and bare names are accepted as well; malformed addresses (dots, queries, two addresses in one) are refused.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from longhall.doors.sqs.wire.faults import INVALID_ADDRESS, SqsError, wrong_valu
 NAME_LENGTH_MAX: Final = 80
 FIFO_SUFFIX: Final = ".fifo"
 
-# Names that other doors gave may hold dots; this door makes none, but it serves them.
+# Queues of other doors may have dots in their names; this door serves them but does not create any.
 _SERVED = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _URL = re.compile(r"(?:https?://[^/?#\s]{1,255}/|/)?(?:[A-Za-z0-9_-]{1,80}/){0,3}([A-Za-z0-9._-]{1,249})")
 _MADE = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def queue_of_url(url: str) -> str:
-    """The queue that a URL, a path or a bare name means. Raises SqsError for what can be none."""
+    """The queue that a URL, a path or a bare name means. Raises SqsError for anything else."""
     found = _URL.fullmatch(url)
     if found is None:
         raise SqsError(INVALID_ADDRESS, f"The address {url[:200]} is not valid for this endpoint.")
@@ -31,7 +31,7 @@ def queue_of_url(url: str) -> str:
 
 
 def queue_of_arn(parameter: str, arn: str) -> str:
-    """The queue that an ARN means. Raises SqsError for what is none."""
+    """The queue that an ARN means. Raises SqsError for anything else."""
     parts = arn.split(":")
     if len(parts) != 6 or parts[0] != "arn" or parts[2] != "sqs" or _SERVED.fullmatch(parts[5]) is None:
         raise wrong_value(parameter, arn, "It must be the ARN of a queue.")
@@ -39,7 +39,7 @@ def queue_of_arn(parameter: str, arn: str) -> str:
 
 
 def check_name(name: str, fifo: bool) -> None:
-    """Refuse a name that the service would not give a queue of this kind."""
+    """Raises SqsError for a name that the service does not allow for a queue of this kind."""
     if fifo:
         stem = name.removesuffix(FIFO_SUFFIX)
         if stem == name or _MADE.fullmatch(stem) is None or len(name) > NAME_LENGTH_MAX:

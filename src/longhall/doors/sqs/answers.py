@@ -1,6 +1,6 @@
-"""Whole HTTP answers, head and body, from parts that were formatted before.
+"""Complete HTTP responses, head and body, from preformatted parts.
 
-Every answer has a request id of its own: random bytes of this start, and a number that counts.
+Every response has a request id of its own: random bytes of this start of the process, and a counter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _encode = json.encode_result
 
 @final
 class Answers:
-    """See the module. `date` is set by whoever has a clock."""
+    """The responses of one door. Its owner has the clock and sets `date`."""
 
     def __init__(self, start: bytes) -> None:
         """`start` is eight random bytes."""
@@ -32,11 +32,11 @@ class Answers:
         self._count = 0
 
     def json(self, result: Result, closes: bool) -> bytes:
-        """An answer in the JSON protocol. One that says nothing has no body at all, as the service has it."""
+        """A response in the JSON protocol. An empty result has no body, as in the service."""
         return self.json_body(b"" if type(result) is Nothing else _encode(result), closes)
 
     def json_body(self, body: bytes, closes: bool) -> bytes:
-        """The same where another worker has encoded it."""
+        """The same for a body that is encoded already."""
         self._count += 1
         return b"%bDate: %b\r\nx-amzn-RequestId: %b%012x\r\nContent-Length: %d\r\n%b\r\n%b" % (
             _JSON_HEAD,
@@ -49,12 +49,12 @@ class Answers:
         )
 
     def xml(self, action: str, result: Result, closes: bool) -> bytes:
-        """An answer in the Query protocol."""
+        """A response in the Query protocol."""
         request_id = self._next_id()
         return self._whole(_XML_HEAD, request_id, xml.encode_result(action, result, request_id.decode()), closes)
 
     def error(self, error: SqsError, as_query: bool, closes: bool) -> bytes:
-        """A refusal in either protocol."""
+        """An error in either protocol."""
         request_id = self._next_id()
         fault = error.fault
         head = f"HTTP/1.1 {_line(fault.status)}\r\n"
@@ -69,7 +69,7 @@ class Answers:
         return self._whole(head.encode(), request_id, body, closes)
 
     def plain(self, status: HTTPStatus, line: str, *, closes: bool) -> bytes:
-        """A line of text, for what is in neither protocol."""
+        """A line of text, for a request in neither protocol."""
         head = f"HTTP/1.1 {_line(status)}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             head += "Allow: GET, POST\r\n"
@@ -78,7 +78,7 @@ class Answers:
         return self._whole(head.encode(), self._next_id(), line.encode() + b"\n", closes)
 
     def welcome(self, door: Door, closes: bool) -> bytes:
-        """For somebody who looks here with a browser."""
+        """The page for a person who opens the address of the door in a browser."""
         lines = (
             "This is the SQS door of Longhall. It speaks the JSON and the Query protocol of Amazon SQS.\n"
             f"Point an SDK here, for example:  boto3.client('sqs', endpoint_url='{door.scheme}://{door.authority}', "

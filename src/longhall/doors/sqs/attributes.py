@@ -1,8 +1,8 @@
-"""Queue attributes as the service writes them, and our settings: one table, both ways.
+"""Queue attributes of the service and our settings: one table for both directions.
 
-What both have is kept in the setting alone, so another door that changes it changes what is read here. What only the
-service knows (policies, encryption keys, the throughput limit) is kept in `settings.door` under its own name. The
-service's defaults differ from ours and are laid in when this door makes a queue.
+An attribute that has a setting is stored only there, so a change through another door is visible here. An attribute
+that only the service has (policies, encryption keys, the throughput limit) is stored in `settings.door` under its own
+name. The service's defaults differ from ours and are set when this door creates a queue.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _READ_ONLY: Final = frozenset(
         "QueueArn",
     }
 )
-# Attribute -> field in seconds. The bounds are below, since some are the owner's to widen.
+# Attribute -> field in seconds. The bounds are below, because an operator can widen some of them.
 _SECONDS: Final = {
     "VisibilityTimeout": "lease_ms",
     "DelaySeconds": "delay_ms",
@@ -71,11 +71,11 @@ _NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 def new_settings(door: Door, name: str, attributes: Mapping[str, str], tags: Mapping[str, str]) -> QueueSettings:
-    """The settings of a queue that is to be made. Raises SqsError."""
+    """The settings of a new queue. Raises SqsError."""
     fifo = "FifoQueue" in attributes
     if fifo and attributes["FifoQueue"] != "true":
         if attributes["FifoQueue"] == "false":
-            raise unknown("FifoQueue")  # That is how the service answers: a standard queue does not know the word.
+            raise unknown("FifoQueue")  # As in the service: a standard queue does not have the attribute.
         raise wrong("FifoQueue")
     settings = QueueSettings(
         retention_ms=RETENTION_S * 1000,
@@ -89,7 +89,7 @@ def new_settings(door: Door, name: str, attributes: Mapping[str, str], tags: Map
 
 
 def changed_settings(door: Door, name: str, settings: QueueSettings, attributes: Mapping[str, str]) -> QueueSettings:
-    """The settings with some attributes changed. Raises SqsError and then nothing is changed."""
+    """The settings with some attributes changed. Raises SqsError if any of them is invalid."""
     changes: dict[str, object] = {}
     kept = dict(settings.door)
     for attribute, value in attributes.items():
@@ -121,7 +121,7 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
     if "KmsMasterKeyId" in kept and kept.get("SqsManagedSseEnabled") == "true":
         if attributes.get("KmsMasterKeyId") and attributes.get("SqsManagedSseEnabled") == "true":
             raise wrong("SqsManagedSseEnabled", "You can use one type of server-side encryption (SSE) at one time.")
-        # The one that was named last replaces the other.
+        # The attribute of this request replaces the other.
         del kept["SqsManagedSseEnabled" if attributes.get("KmsMasterKeyId") else "KmsMasterKeyId"]
     settings = msgspec.structs.replace(settings, door=kept, **changes)
     if kept.get("FifoThroughputLimit") == "perMessageGroupId" and settings.deduplication_scope != "group":
@@ -130,7 +130,7 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
 
 
 def read_attributes(door: Door, view: QueueView, names: Iterable[str], depth: Depth) -> dict[str, str]:
-    """The attributes that were asked for, as far as this queue has them. Raises SqsError."""
+    """The requested attributes that this queue has. Raises SqsError."""
     wanted = list(names)
     for name in wanted:
         if name not in READABLE:
@@ -148,7 +148,7 @@ def read_attributes(door: Door, view: QueueView, names: Iterable[str], depth: De
 
 
 def first_difference(door: Door, asked: QueueSettings, view: QueueView, attributes: Iterable[str]) -> str:
-    """The first of these attributes in which an existing queue is not as asked; empty if it is."""
+    """The first of these attributes in which an existing queue differs from `asked`; empty if there is none."""
     new = _written(door, asked)
     old = _written(door, view.settings)
     for attribute in attributes:
@@ -158,12 +158,12 @@ def first_difference(door: Door, asked: QueueSettings, view: QueueView, attribut
 
 
 def unknown(attribute: str) -> SqsError:
-    """The refusal of an attribute that there is not, or not for this queue."""
+    """The error for an attribute that does not exist, or not for this queue."""
     return SqsError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {attribute[:200]}.")
 
 
 def wrong(attribute: str, reason: str = "") -> SqsError:
-    """The refusal of an attribute's value."""
+    """The error for the value of an attribute."""
     said = f"Invalid value for the parameter {attribute}."
     return SqsError(INVALID_ATTRIBUTE_VALUE, f"{said} Reason: {reason}" if reason else said)
 
@@ -195,7 +195,7 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
 
 
 def _keep(kept: dict[str, str], attribute: str, value: str) -> None:
-    """What only the service knows; an empty value takes it away."""
+    """Set an attribute that only the service has; an empty value removes it."""
     if not value:
         kept.pop(attribute, None)
         return

@@ -1,4 +1,4 @@
-"""The rules that every batch obeys before any of its entries is looked at."""
+"""The rules for a batch as a whole, checked before its entries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_batch(entries: Sequence[Entry], entry_name: str) -> None:
         raise SqsError(TOO_MANY_ENTRIES, said)
     seen: set[str] = set()
     for entry in entries:
-        plain = entry.id.isalnum() and entry.id.isascii() and len(entry.id) <= ID_LETTERS_MAX  # Most are.
+        plain = entry.id.isalnum() and entry.id.isascii() and len(entry.id) <= ID_LETTERS_MAX  # True for most ids.
         if not plain and _ID.fullmatch(entry.id) is None:
             said = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
             raise SqsError(INVALID_BATCH_ID, said + f"It can be at most {ID_LETTERS_MAX} letters long.")

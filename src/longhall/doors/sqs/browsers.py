@@ -1,8 +1,8 @@
-"""Requests that the page of some site makes a browser send to a door that asks nobody who they are.
+"""Refusal of requests that web pages make a browser send to a door without authentication.
 
-Only this machine may reach such a door, but a browser here runs pages of strangers. It tells on them: what a page sends
-has an origin, or says that it comes from elsewhere; and a name of the page's own that was bent to this machine is no
-name by which programs here call it. SDKs and command lines send nothing of the kind.
+Only this machine can reach such a door, but a browser on it runs pages of other sites. Their requests are recognizable:
+the browser adds an `Origin` header or says that the request is cross-site, and after DNS rebinding the `Host` header
+has a name that local programs do not use. SDKs and command lines send none of these.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 
 from longhall.doors.sqs.wire.faults import ACCESS_DENIED, SqsError
 
-# Names that no stranger can have: those of one word, and those under these.
+# Host names that no outside site can own: names of one word, and names under these.
 _OURS: Final = (".localhost", ".local", ".internal", ".test")
 
 
 def refuse_pages(headers: Mapping[bytes, bytes], on_loopback: bool) -> None:
-    """Raises SqsError for what a page made a browser send. Only a door on loopback knows all the names it may have."""
+    """Raises SqsError for a request of a web page. The `Host` header is checked only on loopback."""
     if b"origin" in headers or headers.get(b"sec-fetch-site", b"none") != b"none":
         raise from_page()
     if on_loopback and not _is_our_name(headers.get(b"host", b"").decode("latin-1")):
@@ -26,7 +26,7 @@ def refuse_pages(headers: Mapping[bytes, bytes], on_loopback: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach what listens there."""
+    """True if only programs of this machine can reach this host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -34,7 +34,7 @@ def is_loopback(host: str) -> bool:
 
 
 def from_page() -> SqsError:
-    """The refusal."""
+    """The error for a request of a web page."""
     said = "Pages may not ask here. If this is no page: call the door by an address, or give it a file of credentials."
     return SqsError(ACCESS_DENIED, said)
 

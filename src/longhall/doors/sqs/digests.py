@@ -1,8 +1,8 @@
-"""The MD5s that clients compare with their own: of a body, and of attributes in the service's own encoding.
+"""The MD5 digests that clients verify: of a body, and of attributes in the service's own encoding.
 
     for each attribute, by name:  length name  length type  kind  length value      (lengths: four bytes, big-endian)
 
-Kind is 1 for text (numbers are text) and 2 for bytes. MD5 guards against damage on the way here, not against anybody.
+Kind is 1 for text (numbers are text) and 2 for bytes. MD5 detects damage in transit here; it is no protection.
 """
 
 from __future__ import annotations
@@ -33,5 +33,5 @@ def digest_of_attributes(attributes: Mapping[str, Attribute]) -> str | None:
 
 
 def is_binary(data_type: str) -> bool:
-    """Whether the values of this type are bytes and not text."""
+    """True if values of this type are bytes and not text."""
     return data_type.startswith("Binary")

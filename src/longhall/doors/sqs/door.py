@@ -1,4 +1,4 @@
-"""What a handler of the SQS door may use: the service, and how queues are named outside."""
+"""The context of the SQS handlers: the service, and the external names of queues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
 
 @final
 class Door:
-    """Handed to every handler."""
+    """The service, the limits and the address of the door, for every handler."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class Door:
         self.account = account
         self.limits = limits or SqsLimits()
         self.keys = keys
-        self.reuse_ms = REUSE_MS  # A name is not to be had again for so long after its queue was deleted.
+        self.reuse_ms = REUSE_MS  # How long the name of a deleted queue cannot be used again.
         self.scheme = "http"
-        self.authority = ""  # Known when the door is open: host and port for clients that name none.
-        self._names: dict[str, str] = {}  # What some URLs mean, since every request names one.
+        self.authority = ""  # Set when the door opens: host and port for clients without a `Host` header.
+        self._names: dict[str, str] = {}  # A cache of queue names by URL, because every request has one.
 
     def name_of(self, url: str) -> str:
         """The name of the queue that a URL names. Raises SqsError."""
@@ -58,16 +58,16 @@ class Door:
         return name
 
     async def queue(self, url: str) -> QueueView:
-        """The queue that a request is about, as its leader knows it. UNKNOWN_QUEUE if there is none."""
+        """The queue of a request, as its leader knows it. UNKNOWN_QUEUE if there is none."""
         return await self.service.call(DescribeQueue(self.name_of(url)))
 
     def check_key(self, view: QueueView) -> None:
-        """For a request that gives or takes messages: the queue's key must be usable. Raises SqsError."""
+        """Raises SqsError if the queue's key cannot be used. For requests that send or receive messages."""
         if self.keys is not None:
             self.keys.check(view.settings)
 
     def url(self, name: str, host: str) -> str:
-        """A queue's URL as seen by somebody who calls us `host`."""
+        """A queue's URL for a client whose `Host` header is `host`."""
         authority = host if host and _HOST.fullmatch(host) else self.authority
         return f"{self.scheme}://{authority}/{self.account}/{name}"
 
@@ -78,7 +78,7 @@ class Door:
 
 @final
 class Later:
-    """The reply of the service that a result waits for, and how the result follows from it."""
+    """A pending reply of the service, and the function that makes the result from it."""
 
     __slots__ = ("finish", "pending")
 
@@ -89,7 +89,7 @@ class Later:
 
 @final
 class Caller:
-    """Who asks: what a handler may know of the connection."""
+    """The client of a request, as a handler sees it."""
 
     __slots__ = ("access_key", "host", "identity")
 

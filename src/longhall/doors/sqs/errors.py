@@ -1,7 +1,7 @@
 """The one table from our refusals to the errors of the service. A test proves that every code is in it.
 
-Two lines depend on what was asked, which `settling` knows: a receipt that somebody else's lease has replaced (deleting
-with it is no error on a standard queue), and a message that is not in flight (deleting it again is none at all).
+Two lines depend on the action, which `settling` knows: a receipt that a newer lease has superseded (deleting with it is
+no error on a standard queue), and a message that is not in flight (deleting it again is never an error).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.NOT_KEPT: faults.UNSUPPORTED,
     Code.UNKNOWN_MESSAGE: faults.NO_SUCH_RESOURCE,
     Code.MESSAGE_LEASED: faults.UNSUPPORTED,
-    # Come back later: SDKs try these again by themselves.
+    # Retriable: SDKs retry these by themselves.
     Code.OVERLOADED: faults.THROTTLED,
     Code.OVER_QUOTA: faults.THROTTLED,
     Code.STORAGE_FULL: faults.UNAVAILABLE,
@@ -57,10 +57,10 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.FENCED_LEADER_EPOCH: faults.UNAVAILABLE,
     Code.UNKNOWN_LEADER_EPOCH: faults.UNAVAILABLE,
     Code.CONCURRENT_TRANSACTIONS: faults.UNAVAILABLE,
-    # What is damaged here is not the sender's fault.
+    # Damage on this side is not the sender's fault.
     Code.CORRUPT_MESSAGE: faults.INTERNAL,
     Code.STORAGE_DAMAGED: faults.INTERNAL,
-    # What only other doors ask never reaches this one; the nearest word if it does.
+    # Codes of other doors do not occur here; these are the nearest errors.
     Code.INVALID_PARTITION_COUNT: faults.INVALID_ATTRIBUTE_VALUE,
     Code.INVALID_REPLICATION: faults.INVALID_ATTRIBUTE_VALUE,
     Code.INVALID_COMMIT_SIZE: faults.INVALID_PARAMETER,
@@ -113,18 +113,18 @@ _SENTENCES: Final[dict[Code, str]] = {
 
 
 def error_of(code: Code, message: str = "") -> SqsError:
-    """A refusal in the words of the service."""
+    """A refusal as an error of the service."""
     if not message or message == code.value:
         message = _SENTENCES.get(code, f"The request was refused: {code.value}.")
     return SqsError(FAULT_OF[code], message)
 
 
 def translate(error: LonghallError) -> SqsError:
-    """The same for one that was raised. That a queue does not exist is said in the words of the service."""
+    """The same for a raised error. UNKNOWN_QUEUE always has the sentence of the service."""
     return error_of(error.code, "" if error.code is Code.UNKNOWN_QUEUE else str(error))
 
 
 def failed_entry(entry_id: str, error: SqsError) -> BatchResultErrorEntry:
-    """The refusal of one of a batch."""
+    """The error of one entry of a batch."""
     fault = error.fault
     return BatchResultErrorEntry(id=entry_id, sender_fault=fault.sender, code=fault.code, message=error.message)

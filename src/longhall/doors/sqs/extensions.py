@@ -1,4 +1,4 @@
-"""What this door takes beyond the service, in places where every SDK lets it pass.
+"""Extensions of this door beyond the service, in fields that every SDK lets pass.
 
     message attribute `longhall.priority`      a Number: the level of the message; the receiver sees it again
     `longhall.reply-to`                        a String: the queue that answers go to, by name, URL or ARN
@@ -16,7 +16,7 @@
     `LonghallPlacement`                        where a cluster keeps it, chosen when it is made: `hall`, `any-host`,
                                                `parts`, `share` or `wing:NAME`
 
-Whoever names none of these meets the service as it is.
+A client that uses none of these sees the service unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OURS: Final = frozenset({PRIORITY, REPLY_TO, CORRELATION_ID, REPORT_FATE, ANSWE
 
 
 def extended(message: Outgoing) -> Outgoing:
-    """The message with what its attributes say to us taken out of them. Raises SqsError."""
+    """The message with the extension attributes removed and their values applied. Raises SqsError."""
     attributes = message.attributes
     if _OURS.isdisjoint(attributes):
         return message
@@ -72,12 +72,12 @@ def extended(message: Outgoing) -> Outgoing:
 
 
 def queue_named(address: str) -> str:
-    """The name of a queue that somebody calls by its name, its URL or its ARN."""
+    """The name of a queue that is given by its name, its URL or its ARN."""
     return address.rpartition(":" if address.startswith("arn:") else "/")[2]
 
 
 def received_attributes(delivery: Delivery) -> dict[str, Attribute]:
-    """What a receiver may see of it as attributes that its sender did not write as such."""
+    """The extension attributes that a receiver sees of a delivery."""
     found: dict[str, Attribute] = {}
     if delivery.priority:
         found[PRIORITY] = ("Number", b"%d" % delivery.priority)
@@ -111,12 +111,12 @@ def _text(attributes: dict[str, Attribute], name: str) -> str:
 
 
 def sent_attributes(message: Outgoing) -> dict[str, Attribute]:
-    """The attributes as the sender named them."""
+    """The attributes as the sender wrote them."""
     return message.sent if isinstance(message, ExtendedOutgoing) else message.attributes
 
 
 def filter_in(names: Sequence[str]) -> str:
-    """The filter among the names of attributes that a receiver asks for; empty if there is none. Raises SqsError."""
+    """The filter among the attribute names of a receive request; empty if there is none. Raises SqsError."""
     found = [name for name in names if name.startswith(FILTER)]
     if len(found) > 1:
         raise SqsError(INVALID_PARAMETER, "A request can have one filter.")

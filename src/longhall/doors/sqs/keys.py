@@ -4,9 +4,9 @@
     alias/orders = enabled
     arn:aws:kms:us-east-1:000000000000:key/1234 = disabled
 
-There is no key management here, and bodies are stored as they come: an operator says which keys there are and how they
-stand, and a queue whose key cannot be used takes and gives no messages, with the error that the service gives. Without
-such a list every key is taken for good, as local stand-ins for the service do.
+There is no key management here, and bodies are stored unencrypted. An operator lists the keys and their states; a queue
+whose key cannot be used accepts and delivers no messages, with the error of the service. Without such a list every key
+is valid, as in local emulators of the service.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from longhall.queues.settings import QueueSettings
 KEYS_MAX: Final = 10_000
 ENABLED: Final = "enabled"
 ATTRIBUTE: Final = "KmsMasterKeyId"
-MANAGED: Final = "alias/aws/sqs"  # The service's own, which is always there.
+MANAGED: Final = "alias/aws/sqs"  # The service's own key, which always exists.
 
 _FAULTS: Final[dict[str, tuple[Fault, str]]] = {
     "disabled": (faults.KMS_DISABLED, "is disabled"),
@@ -37,13 +37,13 @@ _FAULTS: Final[dict[str, tuple[Fault, str]]] = {
 
 @final
 class Keys:
-    """How every key stands now."""
+    """The states of all keys. `replace` applies to all doors at once."""
 
     def __init__(self, states: Mapping[str, str]) -> None:
         self._states = dict(states)
 
     def replace(self, states: Mapping[str, str]) -> None:
-        """From now on these hold and no others."""
+        """Make these the only keys."""
         self._states = dict(states)
 
     def check(self, settings: QueueSettings) -> None:
@@ -57,7 +57,7 @@ class Keys:
 
 
 def read_keys(text: str) -> dict[str, str]:
-    """The state of every key. Raises LonghallError with what is wrong and where."""
+    """The state of every key. Raises LonghallError that names the fault and its place."""
     parser = configparser.ConfigParser(interpolation=None, default_section="", delimiters=("=",))
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     try:

@@ -1,4 +1,4 @@
-"""The bounds of the SQS door that are the service's own."""
+"""The limits of the service."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class SqsLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds that the service sets and that an owner may widen, at the price that other SQS will not take the same."""
+    """Limits of the service that an operator can widen; the real service refuses what exceeds its own."""
 
     message_bytes_max: int = 1024 * 1024
     batch_bytes_max: int = 1024 * 1024

@@ -1,4 +1,4 @@
-"""Move tasks as the service names them: a handle that tells which task, on which queue."""
+"""Handles of move tasks: each has the id of a task and its queue."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class _Handle(msgspec.Struct, rename="camel"):
 
 
 def handle_of(door: Door, task: MoveTask) -> str:
-    """What a client needs to name a task."""
+    """The handle of a task."""
     return base64.b64encode(msgspec.json.encode(_Handle(task.task_id, door.arn(task.source)))).decode()
 
 
 def task_of(handle: str) -> str:
-    """The task that a handle names. Raises SqsError."""
+    """The task id in a handle. Raises SqsError."""
     try:
         return msgspec.json.decode(base64.b64decode(handle, validate=True), type=_Handle).task_id
     except (binascii.Error, ValueError, RecursionError):  # DecodeError of msgspec is a ValueError.

@@ -1,6 +1,6 @@
-"""Which handler serves which action. A test proves that every action of the service has one.
+"""The table from actions to handlers. A test proves that every action of the service has one.
 
-Handlers of actions on messages are given the queue as this process knows it and return at once. Handlers of actions on
+Handlers of actions on messages get the queue as this process knows it and return at once. Handlers of actions on
 queues are coroutines, and ask the leader for what they need to know.
 """
 
@@ -36,7 +36,7 @@ from longhall.doors.sqs.handlers.untag_queue import untag_queue
 from longhall.doors.sqs.wire.results import Result
 from longhall.queues.messages import QueueView
 
-# The request is that of the action, which the wire guarantees.
+# The wire guarantees that the request has the type of the action.
 MessageHandler = Callable[[Door, QueueView, Any, Caller], Result | Later]
 QueueHandler = Callable[[Door, Any, Caller], Coroutine[Any, Any, Result]]
 

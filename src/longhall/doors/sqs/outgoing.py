@@ -1,4 +1,4 @@
-"""A message on its way into a queue, as this door knows it."""
+"""An outgoing message with the extensions of this door."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from longhall.queues.messages import Attribute, Outgoing
 
 
 class ExtendedOutgoing(Outgoing, kw_only=True):
-    """A message some of whose attributes are for us. The answer digests them as they were sent."""
+    """A message with extension attributes. The digest in the result covers them as they were sent."""
 
     sent: dict[str, Attribute]
     answers: str = ""  # The receipt of the message that this one is the answer to.

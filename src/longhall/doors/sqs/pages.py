@@ -1,4 +1,4 @@
-"""Long answers in pages. A token is the last name given, so a page follows it whatever came or went meanwhile."""
+"""Long lists in pages. A token is the last name of the page before, so changes in between do no harm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESULTS_MAX: Final = 1000
 def page(names: Iterable[str], results_max: int | None, token: str | None) -> tuple[list[str], str | None]:
     """The names of one page in their order, and the token of the next one. Raises SqsError.
 
-    Without a number there is one page, as large as pages get, and no token: so the service has it.
+    Without a number there is one page of the largest size and no token, as in the service.
     """
     if results_max is not None and not 1 <= results_max <= RESULTS_MAX:
         raise wrong_value("MaxResults", results_max, f"Must be an integer between 1 and {RESULTS_MAX}.")

@@ -1,6 +1,6 @@
-"""The JSON documents among the attributes: who may use a queue, where dead letters go, who may send them here.
+"""The JSON documents among the attributes: the access policy, the redrive policy and the redrive allow policy.
 
-Access policies are checked for their form, kept and given back; the two redrive documents are meant and obeyed.
+Access policies are only checked for their form, stored and returned; the two redrive policies are enforced.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ACTIONS: Final = frozenset(
 
 
 class RedrivePolicy(msgspec.Struct, rename="camel"):
-    """Where dead letters go. Some tools write the number as a string."""
+    """The target of dead letters. Some tools write the number as a string."""
 
     dead_letter_target_arn: str
     max_receive_count: int | str
@@ -54,7 +54,7 @@ class RedriveAllowPolicy(msgspec.Struct, rename="camel"):
 
 
 def read_redrive_policy(name: str, text: str) -> DeadLetters:
-    """A RedrivePolicy for the queue `name`; `check_dead_letters` looks at its target. Raises SqsError."""
+    """A RedrivePolicy for the queue `name`; `check_dead_letters` checks its target. Raises SqsError."""
     try:
         policy = msgspec.json.decode(text, type=RedrivePolicy)
         attempts_max = int(policy.max_receive_count)
@@ -70,7 +70,7 @@ def read_redrive_policy(name: str, text: str) -> DeadLetters:
 
 
 async def check_dead_letters(door: Door, name: str, settings: QueueSettings) -> None:
-    """Refuse a target of dead letters that does not exist, or that does not accept those of this queue."""
+    """Raises SqsError for a dead-letter queue that does not exist, or that does not allow this source queue."""
     if settings.dead_letters is None:
         return
     text = write_redrive_policy(door, settings.dead_letters)
@@ -87,13 +87,13 @@ async def check_dead_letters(door: Door, name: str, settings: QueueSettings) -> 
 
 
 def write_redrive_policy(door: Door, dead_letters: DeadLetters) -> str:
-    """The document for what is set."""
+    """The RedrivePolicy document of the settings."""
     arn = door.arn(dead_letters.queue)
     return f'{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{dead_letters.attempts_max}}}'
 
 
 def check_redrive_allow_policy(text: str) -> None:
-    """Refuse a RedriveAllowPolicy that cannot be meant. Raises SqsError."""
+    """Raises SqsError for an invalid RedriveAllowPolicy."""
     try:
         policy = msgspec.json.decode(text, type=RedriveAllowPolicy)
     except (msgspec.DecodeError, RecursionError):
@@ -110,7 +110,7 @@ def check_redrive_allow_policy(text: str) -> None:
 
 
 def _allows(target: QueueSettings, source: str) -> bool:
-    """Whether a queue takes the dead letters of another."""
+    """True if a queue accepts the dead letters of the queue `source`."""
     text = target.door.get("RedriveAllowPolicy")
     if not text:
         return True
@@ -121,7 +121,7 @@ def _allows(target: QueueSettings, source: str) -> bool:
 
 
 def check_policy(text: str) -> None:
-    """Refuse an access policy that is no JSON object or too large. Raises SqsError."""
+    """Raises SqsError for an access policy that is not a JSON object, or is too large."""
     try:
         if len(text) <= POLICY_BYTES_MAX and isinstance(msgspec.json.decode(text), dict):
             return

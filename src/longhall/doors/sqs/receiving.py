@@ -1,7 +1,7 @@
-"""A delivery of ours as the service shows it, with the attributes that were asked for and no others.
+"""A delivery in the form of the service, with only the requested attributes.
 
-A body that is not text (another door takes any bytes) is shown in base64, and says so in an attribute that is always
-there: nothing is lost and nothing has to be guessed.
+A body that is not text (another door accepts any bytes) is encoded in base64, and an attribute that is always present
+says so: nothing is lost and clients need not guess.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SYSTEM_ATTRIBUTES: Final = (
     TRACE_HEADER,
     "DeadLetterQueueSourceArn",
 )
-# Through `AttributeNames` an old client may name what only queues have; the service lets it pass and gives nothing.
+# In `AttributeNames` an old client may use names of queue attributes; the service ignores them.
 _LET_PASS: Final = frozenset({"All", "Policy", "VisibilityTimeout", "MaximumMessageSize", "MessageRetentionPeriod",
     "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "CreatedTimestamp",
     "LastModifiedTimestamp", "QueueArn", "ApproximateNumberOfMessagesDelayed", "DelaySeconds",
@@ -43,12 +43,12 @@ _BASE64: Final[Attribute] = ("String", b"base64")
 
 @final
 class WantedAttributes:
-    """Which attributes a receiver asked for."""
+    """The attributes that a receiver requested."""
 
     __slots__ = ("_all", "_names", "_prefixes", "_system", "filter")
 
     def __init__(self, system: Sequence[str], attributes: Sequence[str]) -> None:
-        """Raises SqsError for a system attribute that there is not, and for two filters."""
+        """Raises SqsError for an unknown system attribute, and for two filters."""
         for name in system:
             if name not in SYSTEM_ATTRIBUTES and name not in _LET_PASS:
                 raise unknown(name)
@@ -59,7 +59,7 @@ class WantedAttributes:
         self._prefixes = tuple(name[:-1] for name in attributes if name.endswith(".*"))
 
     def message(self, door: Door, delivery: Delivery) -> MessageResult:
-        """One message."""
+        """One message as the service shows it."""
         text = decode(delivery.body)
         attributes = self._attributes(delivery.attributes) if delivery.attributes else {}
         if delivery.priority or delivery.reply_to or delivery.correlation_id:
@@ -95,7 +95,7 @@ class WantedAttributes:
 
 
 def _shown(attribute: Attribute) -> tuple[AttributeValueResult, Attribute]:
-    """An attribute as it is shown, and as it is digested. One that claims to be text and is not is shown as bytes."""
+    """An attribute for the result, and for the digest. An attribute of type text that is not text is shown as bytes."""
     data_type, value = attribute
     text = None if is_binary(data_type) else decode(value)
     if text is not None:
@@ -126,5 +126,5 @@ def _system_attributes(door: Door, delivery: Delivery) -> dict[str, str]:
 
 
 def sequence_number(sequence: int) -> str:
-    """Twenty digits, so that they compare as text in the order of the numbers."""
+    """A sequence number in twenty digits, so that texts sort like the numbers."""
     return f"{sequence:020d}"

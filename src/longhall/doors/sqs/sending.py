@@ -1,6 +1,6 @@
-"""A message as the service takes it, checked by the service's rules, into one of ours.
+"""Conversion of a message of the service into one of ours, with the checks of the service.
 
-Raises SqsError for whatever the service would refuse. Batches use the same checks for each of their entries.
+Raises SqsError for everything that the service would refuse. Batches use the same checks for each of their entries.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}") 
 def outgoing(
     door: Door, settings: QueueSettings, request: SendMessageRequest | SendMessageBatchRequestEntry, caller: Caller
 ) -> Outgoing:
-    """The message that is to be sent. Raises SqsError."""
+    """The message to send. Raises SqsError."""
     if not request.message_body:
         raise missing("MessageBody")
     body = encode(request.message_body)
@@ -55,7 +55,7 @@ def outgoing(
         message.system = _system_attributes(request.message_system_attributes)
     if caller.access_key:
         message.system = {**message.system, SENDER: caller.access_key}
-    bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)  # Above the first it is stored in parts.
+    bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)  # Over the first it is stored in parts.
     if size_bytes(message) > bytes_max:
         reason = f"Message must be shorter than {bytes_max} bytes."
         raise SqsError(INVALID_PARAMETER, f"One or more parameters are invalid. Reason: {reason}")
@@ -73,7 +73,7 @@ def outgoing(
 
 
 def size_bytes(message: Outgoing) -> int:
-    """What counts against the limits: the body, and the names, types and values of attributes."""
+    """The size for the limits: the body, and the names, types and values of attributes."""
     size = len(message.body)
     for name, (data_type, value) in sent_attributes(message).items():
         size += len(name.encode()) + len(data_type.encode()) + len(value)
@@ -97,14 +97,14 @@ def _delay_ms(door: Door, settings: QueueSettings, delay_s: int) -> int:
             raise wrong_value(
                 "DelaySeconds", delay_s, "The request include parameter that is not valid for this queue type."
             )
-        return -1  # Zero is allowed and means the queue's own.
+        return -1  # Zero is allowed and means the queue's setting.
     return delay_s * 1000
 
 
 def _order(
     settings: QueueSettings, request: SendMessageRequest | SendMessageBatchRequestEntry, message: Outgoing
 ) -> None:
-    """What a FIFO queue wants to know: which line, and whether it has seen this before."""
+    """The message group id and the deduplication id of a message for a FIFO queue."""
     if not request.message_group_id:
         raise missing("MessageGroupId")
     message.group = check_token("MessageGroupId", request.message_group_id)

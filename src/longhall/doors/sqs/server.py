@@ -1,7 +1,7 @@
-"""The SQS door: accepts connections, tells the two protocols apart and gives every request to its handler.
+"""The SQS door: accepts connections, distinguishes the two protocols and dispatches every request to its handler.
 
-Invariant: whatever a client sends, no exception leaves `serve`, and every request is answered once, in the protocol it
-was asked in. Only receiving is cancelled when its client goes away; what changes something runs to its end.
+Invariant: whatever a client sends, no exception leaves `serve`, and every request is answered once, in the protocol of
+the request. When a client disconnects, only its receives are cancelled; requests that change something are completed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from longhall.meters import Histogram
 from longhall.queues.messages import QueueView
 from longhall.world.ports import Clock, Entropy, Network
 
-BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # A message of the service's largest size may triple when it is escaped.
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # Escaping may triple a message of the service's largest size.
 
 _METHODS: Final = (b"GET", b"POST")
 
@@ -44,18 +44,18 @@ _log = logging.getLogger("longhall.sqs")
 
 
 class _Operation(NamedTuple):
-    """One action: how its request is read, and the one of the two kinds of handlers that it has."""
+    """One action: the decoder of its request, and its handler, which is of one of two kinds."""
 
     action: str
     decode: Callable[[bytes], Request]
     on_messages: MessageHandler | None
     on_queues: QueueHandler | None
-    waits: bool  # True if nothing is lost when it is cancelled.
+    waits: bool  # True if it may be cancelled without loss.
 
 
 @final
 class SqsServer(HttpGate):
-    """See the module."""
+    """The listener of the door, its connections, its counters and the dispatch of requests."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class SqsServer(HttpGate):
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
         self._clock = clock
         self._verifier = verifier
-        self._on_loopback = False  # Known when the door is open.
+        self._on_loopback = False  # Set when the door opens.
         self._patience = timeouts or Timeouts()
         self._loop = asyncio.get_running_loop()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -88,7 +88,7 @@ class SqsServer(HttpGate):
         self._by_target = {json.TARGET_PREFIX + name.encode(): found for name, found in self._operations.items()}
         self._tell_date()
 
-    # Life
+    # Start and stop
 
     async def open(self, network: Network, host: str, port: int) -> int:
         """Listen, and return the port."""
@@ -105,14 +105,14 @@ class SqsServer(HttpGate):
             self._sweeper.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Wait until nothing is under way but waiting, then hang up on everybody."""
+        """Wait for the requests in progress, except waiting receives, then close all connections."""
         await self.connections.drain(seconds)
 
     def _tell_date(self) -> None:
         self._answers.date = formatdate(self._clock.wall_ms() // 1000, usegmt=True).encode()
 
     def _sweep(self) -> None:
-        """Let go of connections that stall."""
+        """Close connections that exceed a timeout."""
         self._sweeper = self._loop.call_later(self._patience.sweep_s, self._sweep)  # First: a failure costs one sweep.
         self._tell_date()
         now_s = self._loop.time()
@@ -141,7 +141,7 @@ class SqsServer(HttpGate):
 
     def serve(self, call: HttpCall) -> None:
         if self._verifier is None:
-            call.connection.know()  # Nobody is asked who they are: whoever speaks the protocol is known.
+            call.connection.know()  # Without credentials every client counts as authenticated.
         target = call.headers.get(b"x-amz-target")
         if target is None:
             self._serve_query(call)
@@ -156,7 +156,7 @@ class SqsServer(HttpGate):
             access_key = ""
             if self._verifier is not None:
                 access_key = self._verify(call)
-            elif b"origin" in call.headers:  # Without one no page can send a target.
+            elif b"origin" in call.headers:  # A page cannot send the target header without an `Origin`.
                 raise from_page()
             call.action = operation.action
             self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
@@ -203,7 +203,7 @@ class SqsServer(HttpGate):
 
     def _refuse_method(self, call: HttpCall) -> None:
         answer = self._answers.plain(HTTPStatus.METHOD_NOT_ALLOWED, "use GET or POST", closes=call.closes)
-        if call.method == b"HEAD":  # Its answer is a head alone; a body would be read as the answer to the next one.
+        if call.method == b"HEAD":  # No body: the client would read it as the next response.
             answer = answer[: answer.index(b"\r\n\r\n") + 4]
         call.ready(answer)
 
@@ -241,7 +241,7 @@ class SqsServer(HttpGate):
         as_query: bool,
         found: Pending[QueueView],
     ) -> None:
-        """The leader was asked for the queue."""
+        """The leader's reply about the queue has arrived."""
         try:
             self._handle(call, operation, request, caller, found.result(), as_query)
         except Exception as error:
@@ -263,7 +263,7 @@ class SqsServer(HttpGate):
             return
         pending = outcome.pending
         if pending.known:
-            # Encoded now, while its parts are at hand: nothing is left that could fail behind the commit.
+            # Encoded now, so that nothing can fail after the commit.
             answer = self._encode(call, outcome.finish(pending.reply), as_query)
             pending.when_done(partial(self._release, call, answer, as_query))
             return
@@ -283,13 +283,13 @@ class SqsServer(HttpGate):
         try:
             self._answer(call, finish(done.result()), as_query)
         except asyncio.CancelledError:
-            pass  # The client has gone away.
+            pass  # The client has disconnected.
         except Exception as error:
             self._failed(call, error, as_query=as_query)
 
     def _throttle(self, receives: bool) -> None:
         if receives and self.budget.is_overdrawn:
-            # Messages that nobody takes away fill the memory; giving out more would only lease them for nothing.
+            # Responses that clients do not read fill the memory: further messages would be leased in vain.
             raise SqsError(faults.THROTTLED, "Too much is under way; try again later.")
 
     async def _finish(self, call: HttpCall, outcome: Coroutine[Any, Any, Result], as_query: bool) -> None:
@@ -326,6 +326,6 @@ def _operation(name: str) -> _Operation:
 
 
 def _queue_url(request: Any) -> str:
-    """The wire guarantees that every request about messages names its queue."""
+    """The queue URL of a request. The wire guarantees that every request about messages has one."""
     url: str = request.queue_url
     return url

@@ -1,6 +1,7 @@
-"""What the service says of receipts that did not work, for one message and for each of a batch.
+"""Errors of the service for receipts, for a single message and for each entry of a batch.
 
-Deleting is forgiving: what is gone already, or on a standard queue has been given to somebody else since, is no error.
+Deleting is lenient: a message that is already deleted, or that on a standard queue was redelivered to another consumer,
+is no error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from longhall.errors import Code
 
 
 def refusal_of_settle(code: Code | None, receipt: str, fifo: bool) -> SqsError | None:
-    """Why a message was not deleted; None if its sender may forget it."""
+    """The error of a delete; None if the action reports success."""
     if code is None or code is Code.NOT_IN_FLIGHT:
         return None
     if code is Code.RECEIPT_SUPERSEDED:
@@ -21,7 +22,7 @@ def refusal_of_settle(code: Code | None, receipt: str, fifo: bool) -> SqsError |
 
 
 def refusal_of_change(code: Code | None, receipt: str) -> SqsError | None:
-    """Why a lease was not changed; None if it was."""
+    """The error of a change of visibility; None if it succeeded."""
     if code is None:
         return None
     if code is Code.RECEIPT_SUPERSEDED:

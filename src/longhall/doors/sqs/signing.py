@@ -1,11 +1,11 @@
-"""Signatures of version 4: whether a request was made by somebody who knows the secret, and is as it was made.
+"""Verification of AWS signatures, version 4: the sender knows the secret, and the request is unchanged.
 
     canonical request = method, path, query, signed headers, their names, SHA-256 of the body
     string to sign    = AWS4-HMAC-SHA256, time, <date>/<region>/<service>/aws4_request, SHA-256 of the above
     signature         = HMAC with a key that is derived from secret, date, region and service
 
-Signed in the `Authorization` header, or in the query of a presigned URL. The body's hash is always computed from the
-body that came; signatures are compared in constant time. Nothing here knows queues.
+The signature is in the `Authorization` header or in the query of a presigned URL. The hash is always computed from the
+received body; signatures are compared in constant time. This module does not know queues.
 """
 
 from __future__ import annotations
@@ -45,32 +45,32 @@ _HEADER_NAMES = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+(;[a-z0-9!#$%&'*+.^_`|~-]+)
 _SIGNATURE = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
 _SPACES = re.compile(r" +")
-# How versions before this one said who signs: in the form, or with another word in the header.
+# Where earlier signature versions have the signer: in the form, or in the header with another scheme.
 _OLDER: Final = b"AWSAccessKeyId="
 _OLDER_SCHEMES: Final = frozenset({"AWS", "AWS3", "AWS3-HTTPS"})
 
 
 class _Claim(NamedTuple):
-    """What a request says of its signature."""
+    """The signature of a request, with its parameters."""
 
     credential: str
     signed_headers: str
     signature: str
     time: str
-    seconds_max: int  # How long a presigned request holds; 0 for others.
+    seconds_max: int  # How long a presigned request is valid; 0 for others.
     query: list[tuple[str, str]]
 
 
 @final
 class Verifier:
-    """Checks requests against known secrets."""
+    """Verifies requests with the known secrets."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._keys: dict[tuple[str, str, str], bytes] = {}
 
     def verify(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes], body: bytes, now_ms: int) -> str:
-        """The access key of who made the request. Raises SqsError."""
+        """The access key that signed the request. Raises SqsError."""
         path, _, query_string = target.partition(b"?")
         query = parse_form(query_string)
         claim = _claim(headers, query, body)
@@ -195,7 +195,7 @@ def _time(moment_ms: int) -> str:
 
 @lru_cache(REMEMBERED_MAX)
 def _moment_ms(time: str) -> int:
-    """Many requests come in one second."""
+    """The time in milliseconds. Cached, because many requests have the same second."""
     try:
         moment = datetime.datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
     except ValueError:
@@ -205,7 +205,7 @@ def _moment_ms(time: str) -> int:
 
 @lru_cache(REMEMBERED_MAX)
 def _names(signed_headers: str) -> tuple[tuple[str, bytes], ...]:
-    """The names in a list of signed headers, as text and as bytes: an SDK sends few different lists."""
+    """The names in a list of signed headers, as text and as bytes. Cached, because an SDK sends few different lists."""
     names = signed_headers.split(";")
     if (
         _HEADER_NAMES.fullmatch(signed_headers) is None
@@ -217,7 +217,7 @@ def _names(signed_headers: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def _signed_names(claim: _Claim, headers: Mapping[bytes, bytes]) -> tuple[tuple[str, bytes], ...]:
-    """The signed headers; what could change the meaning of the request must be among them."""
+    """The signed headers. All headers that could change the meaning of the request must be among them."""
     if _SIGNATURE.fullmatch(claim.signature) is None:
         raise _refuse(INCOMPLETE_SIGNATURE, "The signature is malformed.")
     names = _names(claim.signed_headers)
@@ -234,7 +234,7 @@ def _signed_names(claim: _Claim, headers: Mapping[bytes, bytes]) -> tuple[tuple[
 
 
 def _canonical_path(path: bytes) -> str:
-    """The path without dots and doubled slashes, encoded once more: so every service but one wants it."""
+    """The path without dot segments and repeated slashes, encoded twice: only S3 encodes it once."""
     if path == b"/":
         return "/"
     out: list[str] = []

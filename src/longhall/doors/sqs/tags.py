@@ -1,4 +1,4 @@
-"""What a tag may be."""
+"""The rules for tags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VALUE_LENGTH_MAX: Final = 256
 
 
 def check_tags(tags: dict[str, str]) -> dict[str, str]:
-    """The same tags. Raises SqsError."""
+    """The same tags, checked. Raises SqsError."""
     if len(tags) > TAGS_MAX:
         raise SqsError(INVALID_PARAMETER, f"Too many tags added for queue; a queue has at most {TAGS_MAX}.")
     for key, value in tags.items():

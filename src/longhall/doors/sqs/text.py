@@ -1,6 +1,6 @@
-"""Which bytes are text in the eyes of the service: UTF-8 of #x9 #xA #xD #x20-#xD7FF #xE000-#xFFFD #x10000-#x10FFFF.
+"""The text that the service allows: UTF-8 of #x9 #xA #xD #x20-#xD7FF #xE000-#xFFFD #x10000-#x10FFFF.
 
-Checked on the encoded form, where two searches and a translation do what a look at every character would.
+The check works on the encoded form, where two searches and a translation replace a loop over all characters.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ _NONCHARACTERS: Final = ("\ufffe".encode(), "\uffff".encode())
 
 
 def is_allowed(encoded: bytes) -> bool:
-    """Whether UTF-8 bytes hold allowed characters only."""
+    """True if UTF-8 bytes have allowed characters only."""
     if len(encoded.translate(None, _CONTROLS)) != len(encoded):
         return False
     return encoded.isascii() or not any(code in encoded for code in _NONCHARACTERS)
 
 
 def encode(text: str) -> bytes | None:
-    """The text as UTF-8, or None if it holds what is not allowed (half a surrogate pair among it)."""
+    """The text as UTF-8, or None if it has characters that are not allowed, such as an unpaired surrogate."""
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
@@ -28,7 +28,7 @@ def encode(text: str) -> bytes | None:
 
 
 def decode(data: bytes) -> str | None:
-    """The bytes as text, or None if they are none."""
+    """The bytes as text, or None if they are not allowed text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

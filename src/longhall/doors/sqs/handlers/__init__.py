@@ -1,1 +1,1 @@
-"""One file an action: the dialect, and one call to the broker."""
+"""One file for each action: translation of the request and the result, and one call to the service."""

@@ -1,4 +1,4 @@
-"""ChangeMessageVisibility: the lease ends so long from now; 0 returns the message to the queue."""
+"""ChangeMessageVisibility: set the remaining time of a lease; 0 returns the message to the queue."""
 
 from __future__ import annotations
 

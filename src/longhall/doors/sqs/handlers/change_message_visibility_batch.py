@@ -1,4 +1,4 @@
-"""ChangeMessageVisibilityBatch: up to ten leases, each changed or refused by itself."""
+"""ChangeMessageVisibilityBatch: up to ten leases, each with its own result."""
 
 from __future__ import annotations
 

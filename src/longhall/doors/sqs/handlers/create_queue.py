@@ -1,6 +1,6 @@
-"""CreateQueue: make it, or find it made as asked.
+"""CreateQueue: create a queue, or find an existing one with the same attributes.
 
-Asking for an existing queue is no error as long as every attribute that is named has the value it has.
+An existing queue is no error if every attribute of the request has the same value there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DeleteMessage."""
+"""DeleteMessage: settle one message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteMessageBatch: up to ten messages, each with its own fate."""
+"""DeleteMessageBatch: settle up to ten messages, each with its own result."""
 
 from __future__ import annotations
 

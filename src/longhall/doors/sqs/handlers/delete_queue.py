@@ -1,4 +1,4 @@
-"""DeleteQueue: the queue and everything in it."""
+"""DeleteQueue: delete a queue with its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GetQueueAttributes: what is set, and how full it is."""
+"""GetQueueAttributes: the settings of a queue and its approximate message counts."""
 
 from __future__ import annotations
 

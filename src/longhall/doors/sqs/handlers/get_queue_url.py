@@ -1,4 +1,4 @@
-"""GetQueueUrl: where a queue is."""
+"""GetQueueUrl: the URL of an existing queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListDeadLetterSourceQueues: whose dead letters come here, in pages."""
+"""ListDeadLetterSourceQueues: the queues whose dead letters go to this queue, in pages."""
 
 from __future__ import annotations
 

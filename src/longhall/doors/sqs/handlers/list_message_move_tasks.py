@@ -1,4 +1,4 @@
-"""ListMessageMoveTasks: the newest tasks of a queue. Only one that runs has a handle: there is no other use for it."""
+"""ListMessageMoveTasks: the newest tasks of a queue. Only a running task has a handle, which serves to cancel it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListQueueTags."""
+"""ListQueueTags: the tags of a queue."""
 
 from __future__ import annotations
 

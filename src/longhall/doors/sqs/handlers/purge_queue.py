@@ -1,4 +1,4 @@
-"""PurgeQueue: everything in the queue, but not the queue."""
+"""PurgeQueue: remove all messages of a queue."""
 
 from __future__ import annotations
 

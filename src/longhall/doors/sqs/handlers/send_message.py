@@ -1,4 +1,4 @@
-"""SendMessage."""
+"""SendMessage: send one message, or an answer to one."""
 
 from __future__ import annotations
 

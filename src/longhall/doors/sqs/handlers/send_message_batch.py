@@ -1,4 +1,4 @@
-"""SendMessageBatch: up to ten messages, each with its own fate."""
+"""SendMessageBatch: up to ten messages, each with its own result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def send_message_batch(door: Door, view: QueueView, request: SendMessageBatchReq
 
 
 class _Batch(NamedTuple):
-    """What is sent, and what is not because it may not."""
+    """The valid messages of a batch, and the errors of the others."""
 
     view: QueueView
     ids: list[str]
@@ -85,7 +85,7 @@ def _sent(entry_id: str, message: Outgoing, accepted: Accepted, fifo: bool) -> S
 
 
 def _size_bytes(entry: SendMessageBatchRequestEntry) -> int:
-    """What an entry counts for before it was checked; half a surrogate pair is refused later and counts as it may."""
+    """The size of an entry before its checks. An unpaired surrogate is refused later, so its size does not matter."""
     message = Outgoing(body=entry.message_body.encode("utf-8", "surrogatepass"))
     for name, value in (entry.message_attributes or {}).items():
         data = value.binary_value or (value.string_value or "").encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""SetQueueAttributes: all that are named, or none."""
+"""SetQueueAttributes: change all given attributes, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StartMessageMoveTask: dead letters go back to where they came from, or to a queue of one's choice."""
+"""StartMessageMoveTask: move dead letters back to their source, or to a given queue."""
 
 from __future__ import annotations
 

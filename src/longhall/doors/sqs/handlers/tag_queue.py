@@ -1,4 +1,4 @@
-"""TagQueue: tags are added; one that is there gets the new value."""
+"""TagQueue: add tags; an existing tag gets the new value."""
 
 from __future__ import annotations
 

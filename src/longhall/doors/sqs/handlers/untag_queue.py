@@ -1,4 +1,4 @@
-"""UntagQueue: tags are taken away; one that is not there is no error."""
+"""UntagQueue: remove tags; a missing tag is no error."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Bytes to requests and answers to bytes, in both protocols. Pure: no clock, no socket, no queue."""
+"""Decoding of requests and encoding of responses, in both protocols. Pure: no clock, no socket, no queue."""

@@ -1,4 +1,4 @@
-"""The actions of the service: what each takes and gives. The one list that both protocols and the handlers share."""
+"""The actions of the service with their request and result types. Both protocols and the handlers share this list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from longhall.doors.sqs.wire import results as given
 
 
 class Action(NamedTuple):
-    """One action; `result` is `Nothing` where the service answers with no more than that it is done."""
+    """One action; `result` is `Nothing` for an empty response."""
 
     name: str
     request: type[asked.Request]

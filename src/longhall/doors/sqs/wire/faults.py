@@ -1,4 +1,4 @@
-"""The errors of the service, by name: what both protocols need to say one.
+"""The errors of the service, by name, for both protocols.
 
 A fault has two names: the shape, which SDKs of the JSON protocol map to an exception class, and the code, which the
 Query protocol puts into its XML and which the JSON protocol repeats in a header, so that programs written for either
@@ -18,16 +18,16 @@ class Fault(NamedTuple):
     shape: str
     code: str
     status: int = 400
-    sender: bool = True  # Whose fault it is: the sender's or the receiver's.
+    sender: bool = True  # True if the sender caused it, False if the receiver did.
 
     @property
     def type(self) -> str:
-        """The word for whose fault it is."""
+        """The error type of the protocol: `Sender` or `Receiver`."""
         return "Sender" if self.sender else "Receiver"
 
 
 class SqsError(Exception):
-    """A refusal in the words of the service."""
+    """An error of the service, with its message."""
 
     def __init__(self, fault: Fault, message: str) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class SqsError(Exception):
         self.message = message
 
 
-# Those that the service's model names.
+# Errors of the service's model.
 BATCH_IDS_NOT_DISTINCT: Final = Fault("BatchEntryIdsNotDistinct", _AWS + "BatchEntryIdsNotDistinct")
 BATCH_TOO_LONG: Final = Fault("BatchRequestTooLong", _AWS + "BatchRequestTooLong")
 EMPTY_BATCH: Final = Fault("EmptyBatchRequest", _AWS + "EmptyBatchRequest")
@@ -65,7 +65,7 @@ NO_SUCH_RESOURCE: Final = Fault("ResourceNotFoundException", "ResourceNotFoundEx
 TOO_MANY_ENTRIES: Final = Fault("TooManyEntriesInBatchRequest", _AWS + "TooManyEntriesInBatchRequest")
 UNSUPPORTED: Final = Fault("UnsupportedOperation", _AWS + "UnsupportedOperation")
 
-# Those that every service of the family has.
+# Errors that all AWS services have.
 ACCESS_DENIED: Final = Fault("AccessDeniedException", "AccessDenied", 403)
 EXPIRED: Final = Fault("RequestExpired", "RequestExpired")
 INCOMPLETE_SIGNATURE: Final = Fault("IncompleteSignature", "IncompleteSignature")
@@ -84,12 +84,12 @@ WRONG_SIGNATURE: Final = Fault("SignatureDoesNotMatch", "SignatureDoesNotMatch",
 
 
 def missing(parameter: str) -> SqsError:
-    """A parameter that has to be there."""
+    """The error for a missing parameter."""
     return SqsError(MISSING_PARAMETER, f"The request must contain the parameter {parameter}.")
 
 
 def wrong_value(parameter: str, value: object, reason: str) -> SqsError:
-    """A parameter whose value cannot be."""
+    """The error for an invalid value of a parameter."""
     shown = str(value)
     shown = shown if len(shown) <= 200 else shown[:200] + "..."
     return SqsError(INVALID_PARAMETER, f"Value {shown} for parameter {parameter} is invalid. Reason: {reason}")

@@ -35,7 +35,7 @@ def decode_request(action: str, body: bytes) -> Request:
 
 
 def refusal(error: Exception) -> SqsError:
-    """The answer to something that cannot be read as what it should be."""
+    """The error for a request that cannot be decoded."""
     text = str(error)
     if found := _MISSING.match(text):
         name, within = found.groups()
@@ -44,5 +44,5 @@ def refusal(error: Exception) -> SqsError:
 
 
 def encode_error(error: SqsError) -> bytes:
-    """The body of an answer that refuses."""
+    """The body of an error response."""
     return msgspec.json.encode({"__type": NAMESPACE + error.fault.shape, "message": error.message})

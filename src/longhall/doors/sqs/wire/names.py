@@ -1,11 +1,11 @@
-"""What the Query protocol calls the members that the JSON protocol writes as lists and maps.
+"""The names in the Query protocol of members that are lists and maps in the JSON protocol.
 
     JSON  "Attributes": {"DelaySeconds": "5"}        "AttributeNames": ["All"]     "Entries": [{"Id": "a"}]
     Query Attribute.1.Name=DelaySeconds              AttributeName.1=All           SendMessageBatchRequestEntry.1.Id=a
           Attribute.1.Value=5
     XML   <Attribute><Name>..</Name><Value>..</Value></Attribute>
 
-Lists and maps are flat: every element stands under its own name, none is around them.
+Lists and maps are flat: every element has its own name, without an enclosing element.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ FLAT_NAMES: Final[dict[str, str]] = {
     "tags": "Tag",
 }
 
-# How a map's keys are called; values are always `Value`.
+# The names of map keys; values are always `Value`.
 KEY_NAMES: Final[dict[str, str]] = {"Tag": "Key"}
 
 
 def flat_name(member: str, action: str) -> str:
-    """The name under which the elements of a list or map stand."""
+    """The name of the elements of a list or map."""
     return FLAT_NAMES[member].format(action)

@@ -1,9 +1,9 @@
-"""The Query protocol's requests: a form, with lists and maps written as numbered names.
+"""Requests of the Query protocol: a form, with lists and maps as numbered names.
 
     Action=SendMessage&MessageBody=hi&MessageAttribute.1.Name=a&MessageAttribute.1.Value.StringValue=b&...
 
-The form becomes a tree by the dots in its names; the tree is read along the request's type, so both protocols end in
-the same structures. Every size is bounded by the bytes of the form and by FIELDS_MAX; depth by DEPTH_MAX.
+The dots in the names make the form a tree, which is decoded by the request's type, so both protocols give the same
+structures. Every size is bounded by the bytes of the form and by FIELDS_MAX; depth by DEPTH_MAX.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _grow(pairs: list[tuple[str, str]]) -> Tree:
 
 
 def _read(kind: inspect.Type, member: str, node: Tree | str, action: str) -> object:
-    """A value as plain objects that the request's type takes."""
+    """A value as plain objects, from which the request's type is made."""
     if isinstance(kind, inspect.StructType):
         if isinstance(node, str):
             raise _malformed(member)

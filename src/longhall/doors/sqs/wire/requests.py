@@ -1,7 +1,7 @@
-"""What can be asked: one structure an action, with the names that the service gives its members.
+"""The requests: one structure for each action, with the service's names for its members.
 
-Both protocols are read into these. Members that the service ignores are ignored here as well. Numbers are not checked
-here for their range: which error that gives is the handler's to say.
+Both protocols are decoded into these. Members that the service ignores are ignored here as well. The handlers check the
+ranges of numbers, because the error differs between actions.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from msgspec import field
 
 
 class Request(msgspec.Struct, kw_only=True, rename="pascal", gc=False):
-    """The parent of all requests."""
+    """The base of all requests."""
 
 
 class AttributeValue(Request):
-    """The value of a message attribute: one of a string or bytes, and a word for what it is."""
+    """The value of a message attribute: a string or bytes, and its type."""
 
     data_type: str
     string_value: str | None = None
@@ -25,7 +25,7 @@ class AttributeValue(Request):
 
 
 class Entry(Request):
-    """One of a batch."""
+    """One entry of a batch."""
 
     id: str
 

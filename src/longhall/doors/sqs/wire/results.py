@@ -1,6 +1,6 @@
-"""What is answered: one structure an action, with the names that the service gives its members.
+"""The results: one structure for each action, with the service's names for its members.
 
-Members that are empty are left out, as the service leaves them out: its users ask whether `Messages` is there at all.
+Empty members are left out, as in the service: clients test whether `Messages` is present.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from msgspec import field
 
 
 class Result(msgspec.Struct, kw_only=True, rename="pascal", omit_defaults=True, gc=False):
-    """The parent of all answers."""
+    """The base of all results."""
 
 
 class Nothing(Result):
-    """For actions that have nothing to say but that they are done."""
+    """The result of actions without a result."""
 
 
 class AttributeValueResult(Result):
@@ -24,7 +24,7 @@ class AttributeValueResult(Result):
 
 
 class BatchResultErrorEntry(Result):
-    """Why one of a batch failed."""
+    """The error of one entry of a batch."""
 
     id: str
     sender_fault: bool
@@ -33,7 +33,7 @@ class BatchResultErrorEntry(Result):
 
 
 class BatchResultEntry(Result):
-    """One of a batch that is done."""
+    """The success of one entry of a batch."""
 
     id: str
 
@@ -95,7 +95,7 @@ class ListQueuesResult(Result):
 
 
 class MessageResult(Result):
-    """One message as it is received."""
+    """One received message."""
 
     message_id: str
     receipt_handle: str

@@ -1,9 +1,9 @@
-"""The Query protocol's answers: XML in the namespace of 2012-11-05.
+"""Responses of the Query protocol: XML in the namespace of 2012-11-05.
 
     <SendMessageResponse xmlns="..."><SendMessageResult>members</SendMessageResult>
     <ResponseMetadata><RequestId>...</RequestId></ResponseMetadata></SendMessageResponse>
 
-Text must consist of characters that XML allows: the handlers see to that before they put any into an answer.
+Text must consist of characters that XML allows; the handlers ensure that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROLOGUE: Final = '<?xml version="1.0"?>'
 
 
 def encode_result(action: str, result: Result, request_id: str) -> bytes:
-    """A whole answer."""
+    """A complete response."""
     out = [_PROLOGUE, f'<{action}Response xmlns="{NAMESPACE}">']
     if not isinstance(result, Nothing):
         out.append(f"<{action}Result>")
@@ -33,7 +33,7 @@ def encode_result(action: str, result: Result, request_id: str) -> bytes:
 
 
 def encode_error(error: SqsError, request_id: str) -> bytes:
-    """A whole answer that refuses."""
+    """A complete error response."""
     return (
         f'{_PROLOGUE}<ErrorResponse xmlns="{NAMESPACE}"><Error><Type>{error.fault.type}</Type>'
         f"<Code>{error.fault.code}</Code><Message>{escape(legal(error.message))}</Message><Detail/></Error>"
@@ -42,18 +42,18 @@ def encode_error(error: SqsError, request_id: str) -> bytes:
 
 
 def escape(text: str) -> str:
-    """Text between tags. A bare return would be read back as a line feed, so it is written as a reference."""
+    """Escaped text. A carriage return would be parsed as a line feed, so it is written as a character reference."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("\r", "&#13;") if "\r" in text else text
 
 
 def legal(text: str) -> str:
-    """The text with what XML cannot carry replaced: for sentences, which may quote what a client sent."""
+    """The text with the characters replaced that XML does not allow. For error messages, which may quote a client."""
     return "".join(c if is_legal(c) else "\ufffd" for c in text)
 
 
 def is_legal(character: str) -> bool:
-    """Whether XML 1.0, and with it the service, allows the character."""
+    """True if XML 1.0, and with it the service, allows the character."""
     code = ord(character)
     return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or 0x10000 <= code <= 0x10FFFF
 
