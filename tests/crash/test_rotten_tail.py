@@ -63,7 +63,7 @@ def test_a_single_flipped_bit_is_corrected(new_node: NewNode) -> None:
     assert [message.value() for message in read_all(node.bootstrap, "t")] == [b"before", LAST]
     assert metric(node, "longhall_wal_corrected_bits") == 1
     assert metric(node, "longhall_wal_tail_cut_bytes") == 0
-    assert "a bit of the write-ahead log had flipped" in node.log_text()
+    assert "a flipped bit of the write-ahead log was corrected" in node.log_text()
 
 
 def test_more_flipped_bits_are_reported_as_damage(new_node: NewNode) -> None:
@@ -81,4 +81,4 @@ def test_a_cut_frame_is_reported(new_node: NewNode) -> None:
     flip(played(node, idle_s=0.0), 77, 500, 1999)
     node.start()
     assert metric(node, "longhall_wal_tail_cut_bytes") > len(LAST)
-    assert "was not whole and was cut" in node.log_text()
+    assert "was incomplete and was cut" in node.log_text()
