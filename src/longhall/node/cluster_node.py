@@ -50,7 +50,7 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address, parse_address
 from longhall.node.join_state import JoinState, RecordDoubted, as_member
 from longhall.node.memory_shares import member_options
-from longhall.node.metrics_gathering import METRICS, METRICS_S_MAX, gathered
+from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 

@@ -29,7 +29,7 @@ from longhall.coordination.ports import MemberDescription as Described
 from longhall.coordination.watches import report_failure
 from longhall.errors import LonghallError
 from longhall.node.addresses import Address
-from longhall.node.metrics_gathering import METRICS, METRICS_S_MAX, gathered
+from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
 from longhall.node.worker import LEADER, Orders
 from longhall.service.queue_watch import QueueWatchSource, RemoteQueueViews
 
