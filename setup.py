@@ -7,18 +7,26 @@ LONGHALL_COMPILE=0      plain Python
 It is all or nothing: a build that failed half way leaves no compiled module behind, because the modules of one group
 cannot be imported without each other. An editable install is always plain, since edits to a compiled file would be
 ignored without a word. What was compiled is kept under build/hot, by a hash of everything that went into it.
+
+mypyc writes one C file a module, and TRANSLATION_UNITS files include them in groups of about the same size. Every core
+compiles one of these at a time. Fewer units leave cores idle at the end; with more, the headers are parsed more often.
+The units make no difference at run time: the compiler flags allow no inlining between functions of modules anyway.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import os
 import re
 import shutil
 import sys
 import sysconfig
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent
 SOURCE = ROOT / "src"
@@ -42,6 +50,7 @@ HOT_ROOMS = (
     "queues/lanes.py",
     "queues/leases.py",
     "queues/marks.py",
+    "queues/open_sends.py",
     "queues/outcomes.py",
     "queues/queue.py",
     "queues/runs.py",
@@ -55,10 +64,12 @@ HOT_ROOMS = (
     "broker/hall.py",
     "broker/partition.py",
     "broker/pending.py",
+    "broker/produced.py",
     "broker/queues/dead_letters/dead_lettering.py",
     "broker/queues/delays/delay_promotion.py",
     "broker/queues/service.py",
     "broker/queues/sending/batch_send.py",
+    "broker/queues/sending/rules.py",
     "broker/queues/audit/audit_log.py",
     "broker/queues/delivery/receive.py",
     "broker/queues/running_queue.py",
@@ -77,6 +88,7 @@ HOT_ROOMS = (
     "front/http_bodies.py",
     "front/http_request.py",
     "meters.py",
+    "service/local.py",
     "service/router.py",
     "doors/sqs/addresses.py",
     "doors/sqs/answers.py",
@@ -99,6 +111,7 @@ HOT_ROOMS = (
     "doors/sqs/wire/json.py",
     "doors/kafka/connection.py",
     "doors/kafka/door.py",
+    "doors/kafka/fetch_sessions.py",
     "doors/kafka/server.py",
     "doors/kafka/handlers/fetch.py",
     "doors/kafka/handlers/produce.py",
@@ -112,6 +125,8 @@ COLD_FILES: frozenset[str] = frozenset({"apis.py", "malformed.py"})
 
 # msgspec reads annotations when a structure is defined, and compiling erases them: such files stay plain.
 DEFINES_STRUCTURES = re.compile(rb"^class \w+\([^)]*\bStruct\b", re.MULTILINE)
+
+TRANSLATION_UNITS = 8
 
 OPTIMISATION_LEVEL = os.environ.get("LONGHALL_OPTIMISATION", "3")
 
@@ -175,6 +190,34 @@ def _key(files: list[Path]) -> str:
     return digest.hexdigest()[:24]
 
 
+def join_sources(sources: list[Path], count: int, target: Path) -> list[Path]:
+    """Write `count` C files that include all sources, in order and each about as large as the others."""
+    share = sum(path.stat().st_size for path in sources) / count
+    groups: list[list[Path]] = [[] for _ in range(count)]
+    before = 0
+    for path in sources:
+        groups[min(int(before / share), count - 1)].append(path)
+        before += path.stat().st_size
+    units = []
+    for number, group in enumerate(group for group in groups if group):
+        unit = target / f"unit_{number}.c"
+        unit.write_text("".join(f'#include "{path.resolve()}"\n' for path in group))
+        units.append(unit)
+    return units
+
+
+def _run_jobs(jobs: list[Callable[[], object]]) -> None:
+    """Run the jobs on all cores, those at the front first."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        running = [pool.submit(job) for job in jobs]
+        try:
+            for job in as_completed(running):
+                job.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
 def _say(text: str) -> None:
     print(f"longhall: {text}", file=sys.stderr, flush=True)
 
@@ -222,16 +265,44 @@ def main() -> None:
                 fresh.rename(kept)
             shutil.copytree(kept, self.build_lib, dirs_exist_ok=True)
 
+        def build_extensions(self) -> None:
+            """Compile the units of the group and the small modules that load it at once, then link the group."""
+            group = [extension for extension in self.extensions if len(extension.sources) > 1]
+            small = [extension for extension in self.extensions if len(extension.sources) == 1]
+            build_module = super().build_extension
+            jobs: list[Callable[[], object]] = []
+            for extension in group:
+                sources = sorted(map(Path, extension.sources), key=lambda path: path.name.startswith("__native"))
+                units = join_sources(sources, TRANSLATION_UNITS, Path(self.build_temp).resolve().parent / "mypyc")
+                extension.sources = []
+                jobs += [functools.partial(self._compile_unit, extension, unit) for unit in units]
+            _run_jobs([*jobs, *(functools.partial(build_module, extension) for extension in small)])
+            for extension in group:
+                extension.extra_objects.sort()
+                build_module(extension)
+
+        def _compile_unit(self, extension: Any, unit: Path) -> None:
+            extension.extra_objects += self.compiler.compile(
+                [str(unit)],
+                output_dir=self.build_temp,
+                include_dirs=extension.include_dirs,
+                extra_postargs=extension.extra_compile_args,
+                depends=extension.depends,
+            )
+            _say(f"compiled {len(extension.extra_objects)} of {TRANSLATION_UNITS} units")
+
     extensions = [Extension("longhall__mypyc", sources=[])]  # Stands for what is kept already.
     if not kept.exists():
         from mypyc.build import mypycify
 
+        _say(f"checking the types of {len(files)} hot modules and writing them as C")
         try:
             extensions = mypycify(
                 [str(path.relative_to(ROOT)) for path in files],
                 opt_level=OPTIMISATION_LEVEL,
                 debug_level="0",
                 group_name="longhall",
+                multi_file=True,
                 target_dir=str(ROOT / "build" / "mypyc"),
             )
         except SystemExit:  # mypyc has printed the type errors.

@@ -12,7 +12,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from house import names
 from house.environment import (
+    BUILD,
+    BUILD_ONLY,
     COMMAND,
+    DEV,
     PYTHON,
     ROOT,
     VENV,
@@ -20,6 +23,7 @@ from house.environment import (
     child_environment,
     ensure_environment,
     ensure_java,
+    ensure_node,
     ensure_packages,
     say,
 )
@@ -47,14 +51,17 @@ def become_module(module: str, *arguments: str) -> int:
 
 
 def setup(arguments: Sequence[str]) -> int:
-    state = ensure_environment()
-    ensure_java()
+    only_build = BUILD_ONLY in arguments
+    state = ensure_environment(BUILD if only_build else DEV)
+    if not only_build:
+        ensure_java()
     say(f".venv is ready, {COMMAND.relative_to(ROOT)} is {state['build']}")
     return 0
 
 
 def serve(arguments: Sequence[str]) -> int:
-    ensure_environment()
+    """Start a node as soon as it can run: as plain Python, if nothing is compiled yet."""
+    ensure_node()
     return replace_with(COMMAND, "serve", *arguments)
 
 
@@ -127,6 +134,13 @@ def model(arguments: Sequence[str]) -> int:
     return become_module("model", *arguments)
 
 
+def settings(arguments: Sequence[str]) -> int:
+    ensure_packages()
+    return run(PYTHON, "-m", "house.topic_configurations", PYTHONPATH="src") or run(
+        PYTHON, "-m", "house.settings_table", PYTHONPATH="src"
+    )
+
+
 def walk(arguments: Sequence[str]) -> int:
     ensure_environment()
     return become_module("house.walk", *arguments)
@@ -144,8 +158,12 @@ def lock(arguments: Sequence[str]) -> int:
         "3.11",
     ]
     command += ["--generate-hashes", "--no-header", "--no-annotate", *arguments]
-    return run(*command, "--extra", "dev", "--extra", "spark", "pyproject.toml", "-o", "requirements/dev.txt") or run(
-        *command, "requirements/uv.in", "-o", "requirements/uv.txt"
+    same = ("--constraint", "requirements/dev.txt")  # The smaller locks have the versions of the largest.
+    return (
+        run(*command, "--extra", "dev", "--extra", "spark", "pyproject.toml", "-o", "requirements/dev.txt")
+        or run(*command, *same, "--extra", "build", "pyproject.toml", "-o", "requirements/build.txt")
+        or run(*command, *same, "pyproject.toml", "-o", "requirements/runtime.txt")
+        or run(*command, "requirements/uv.in", "-o", "requirements/uv.txt")
     )
 
 
@@ -160,6 +178,7 @@ WORDS: dict[str, Callable[[Sequence[str]], int]] = {
     "fuzz": fuzz,
     "soak": soak,
     "model": model,
+    "settings": settings,
     "walk": walk,
     "lock": lock,
 }

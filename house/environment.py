@@ -1,7 +1,10 @@
 """Brings `.venv` up to date with the lock files and the sources; does nothing if it is current.
 
-Two hashes in `.venv/longhall.json` decide: one of the lock files, one of all files that are installed as Longhall. The
-installed files are a copy, compiled where the machine can; `PYTHONPATH=src` runs the sources themselves.
+Hashes in `.venv/longhall.json` decide: one of each lock file whose packages are installed, and one of all files that
+are installed as Longhall. The installed files are a copy (`house/builds.py`), compiled where the machine can;
+`PYTHONPATH=src` runs the sources themselves.
+
+A node needs the packages of runtime.txt alone, compiling those of build.txt as well; dev.txt has both and the tests'.
 """
 
 from __future__ import annotations
@@ -14,17 +17,27 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 COMMAND = VENV / "bin" / "longhall"
 STATE = VENV / "longhall.json"
+BUILD_LOG = VENV / "build.log"
 APT_TIMEOUT_S = 600
-KEPT_BUILDS_MAX = 4  # Compiled hot rooms, by hash, so that a return to an earlier state is quick.
+
+# The lock files in requirements/.
+RUNTIME: Final = "runtime"
+BUILD: Final = "build"
+DEV: Final = "dev"
+
+BUILD_ONLY: Final = "--build-only"  # An argument of `setup`: compile with the packages of build.txt.
+COMPILING: Final = "the hot rooms are being compiled"
 
 
 class Failed(Exception):
@@ -52,15 +65,15 @@ def _hash(paths: Iterable[Path], *words: str) -> str:
     return digest.hexdigest()
 
 
-def locks_hash() -> str:
-    """A hash that changes with any pinned version."""
-    return _hash(sorted((ROOT / "requirements").glob("*.txt")), sys.version)
+def lock_hash(lock: str) -> str:
+    """A hash that changes with any pinned version of a lock file."""
+    return _hash([ROOT / "requirements" / f"{lock}.txt", ROOT / "requirements" / "uv.txt"], sys.version)
 
 
 def sources_hash() -> str:
     """A hash that changes with any installed file."""
     sources = sorted(path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix in (".py", ".typed"))
-    mode = os.environ.get("LONGHALL_COMPILE", "auto")
+    mode = "0" if os.environ.get("LONGHALL_COMPILE", "auto") == "0" else "auto"
     return _hash([ROOT / "pyproject.toml", ROOT / "setup.py", *sources], mode, sys.version)
 
 
@@ -72,29 +85,48 @@ def _read_state() -> dict[str, str]:
     return state if isinstance(state, dict) else {}
 
 
-def _write_state(state: Mapping[str, str]) -> None:
-    fresh = STATE.with_suffix(".fresh")
-    fresh.write_text(json.dumps(state, indent=1) + "\n")
-    fresh.rename(STATE)
+def _update_state(**changes: str) -> None:
+    with _locked("state"):
+        fresh = STATE.with_suffix(".fresh")
+        fresh.write_text(json.dumps({**_read_state(), **changes}, indent=1) + "\n")
+        fresh.rename(STATE)
 
 
-def _run(command: Sequence[str | Path], **changes: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(part) for part in command],
+def _run(
+    command: Sequence[str | Path], on_line: Callable[[str], None] | None = None, **changes: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; `on_line` sees each line of its output as it comes."""
+    words = [str(part) for part in command]
+    lines: list[str] = []
+    with subprocess.Popen(
+        words,
         cwd=ROOT,
         env=child_environment(**changes),
         text=True,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        check=False,
-    )
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            lines.append(line)
+            if on_line is not None:
+                on_line(line)
+    return subprocess.CompletedProcess(words, running.returncode, "".join(lines))
 
 
-def _must(command: Sequence[str | Path], what: str, **changes: str) -> str:
-    done = _run(command, **changes)
+def must(command: Sequence[str | Path], what: str, on_line: Callable[[str], None] | None = None, **changes: str) -> str:
+    """Run a program that has to succeed; returns what it printed. Raises Failed with the output otherwise."""
+    done = _run(command, on_line, **changes)
     if done.returncode != 0:
         raise Failed(f"{what} failed:\n{done.stdout.rstrip()}")
     return done.stdout
+
+
+def say_progress(line: str) -> None:
+    """Pass on what the build script says itself."""
+    if line.startswith("longhall: "):
+        say(line.removeprefix("longhall: ").rstrip())
 
 
 def _pinned_uv() -> Path:
@@ -104,61 +136,28 @@ def _pinned_uv() -> Path:
     wanted = pin.read_text().split("==")[1].split()[0]
     if uv.exists() and f"uv {wanted} " in _run([uv, "--version"]).stdout + " ":
         return uv
+    say(f"installing uv {wanted}")
     if _run([PYTHON, "-m", "pip", "--version"]).returncode != 0:
-        _must([PYTHON, "-m", "ensurepip", "--default-pip"], "putting pip into .venv")
-    _must([PYTHON, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", pin], "installing uv")
+        must([PYTHON, "-m", "ensurepip", "--default-pip"], "putting pip into .venv")
+    must([PYTHON, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", pin], "installing uv")
     return uv
 
 
-def _install_packages() -> None:
+def _has_packages(state: Mapping[str, str], lock: str) -> bool:
+    """True if the packages of a lock file are installed; those of dev.txt include all others."""
+    return any(state.get(f"packages_{each}") == lock_hash(each) for each in dict.fromkeys((lock, DEV)))
+
+
+def _install_packages(lock: str) -> None:
     uv = _pinned_uv()
+    file = f"requirements/{lock}.txt"
+    count = sum("==" in line for line in (ROOT / file).read_text().splitlines())
+    say(f"installing the {count} packages of {file}")
     # Offline first: with a warm cache that takes a fraction of a second, while online every version is looked up again.
-    command: list[str | Path] = [
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        PYTHON,
-        "--require-hashes",
-        "-r",
-        "requirements/dev.txt",
-    ]
+    command = ["pip", "install", "--quiet", "--python", str(PYTHON), "--require-hashes", "-r", file]
     if _run([uv, "--offline", *command]).returncode != 0:
-        say("fetching the pinned packages")
-        _must([uv, *command], "installing the pinned packages")
-
-
-def _install_longhall() -> dict[str, str]:
-    """Install a copy of the sources, compiled if possible; returns which of the two it is."""
-    for stale in (ROOT / "build").glob("lib*"):
-        shutil.rmtree(stale)  # Otherwise deleted and renamed modules would stay installed.
-    kept = sorted((ROOT / "build" / "hot").glob("*"), key=lambda path: path.stat().st_mtime)
-    for old in kept[:-KEPT_BUILDS_MAX]:
-        shutil.rmtree(old)
-    command: list[str | Path] = [
-        "pip",
-        "install",
-        "--python",
-        PYTHON,
-        "--offline",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-cache",
-    ]
-    output = _must([VENV / "bin" / "uv", *command, "--reinstall-package", "longhall", "--verbose", "."], "the build")
-    if any(_site_packages().glob("longhall__mypyc*.so")):
-        return {"build": "compiled", "reason": ""}
-    if os.environ.get("LONGHALL_COMPILE", "auto") == "0":
-        return {"build": "plain", "reason": "LONGHALL_COMPILE=0"}
-    if (missing := obstacle()) is not None:
-        return {"build": "plain", "reason": missing, "obstacle": missing}
-    said = [line.split("not compiled: ", 1)[1] for line in output.splitlines() if "not compiled: " in line]
-    errors = [line.removeprefix("DEBUG").strip() for line in output.splitlines() if ": error:" in line]
-    return {"build": "plain", "reason": "; ".join([*said[:1], *errors[:5]]) or "unknown"}
-
-
-def _site_packages() -> Path:
-    return VENV / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+        say("fetching them, since not all are in the cache")
+        must([uv, *command], "installing the pinned packages")
 
 
 def obstacle() -> str | None:
@@ -167,50 +166,138 @@ def obstacle() -> str | None:
     return cast("str | None", look())
 
 
-def _is_current(state: Mapping[str, str], locks: str, sources: str) -> bool:
-    if state.get("locks") != locks or state.get("sources") != sources or not COMMAND.exists():
-        return False
-    # Not compiled because there was no compiler: it may have been installed since.
-    return not state.get("obstacle") or state["obstacle"] == obstacle()
-
-
 def installed_is_current() -> bool:
     """True if the installed copy was made from the present sources."""
     return _read_state().get("sources") == sources_hash()
 
 
-def ensure_packages() -> None:
+def ensure_packages(lock: str = DEV) -> None:
     """Bring the packages in `.venv` up to date, without Longhall itself: enough to run the plain sources."""
-    locks = locks_hash()
-    if _read_state().get("locks") == locks:
+    if _has_packages(_read_state(), lock):
         return
-    with open(VENV / "longhall.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _read_state().get("locks") != locks:
-            _install_packages()
-            _write_state({"locks": locks})
-
-
-def ensure_environment() -> dict[str, str]:
-    """Bring `.venv` up to date, once even if several processes ask at the same time; returns what is installed."""
-    state, locks, sources = _read_state(), locks_hash(), sources_hash()
-    if _is_current(state, locks, sources):
-        return state
-    with open(VENV / "longhall.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _locked("packages"):
         state = _read_state()
-        if state.get("locks") != locks:
-            _install_packages()
-            state = {"locks": locks}
-            _write_state(state)
-        if not _is_current(state, locks, sources):
-            _ensure_compiler()
-            say("installing longhall, with its hot rooms compiled where possible")
-            state = {"locks": locks, "sources": sources, **_install_longhall()}
-            _write_state(state)
-            if state["build"] == "plain":
-                say(f"runs as plain Python, slower: {state['reason']}")
-    return state
+        if not _has_packages(state, lock):
+            _install_packages(lock)
+            _update_state(**{f"packages_{lock}": lock_hash(lock)})
+
+
+@contextmanager
+def _locked(name: str, wait: bool = True) -> Iterator[bool]:
+    """Hold a lock of `.venv`; yields False if another process has it and this one does not wait."""
+    with open(VENV / f"{name}.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                yield False
+                return
+            say(f"waiting for another ./dev that works on the {name} in .venv")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield True
+
+
+def ensure_environment(lock: str = DEV) -> dict[str, str]:
+    """Bring `.venv` up to date, once even if several processes ask at the same time; returns what is installed."""
+    ensure_packages(lock)
+    if not _is_current(_read_state()):
+        with _locked("build"):
+            if not _is_current(_read_state()):
+                _ensure_compiler()
+                _build()
+    return _read_state()
+
+
+def _is_current(state: Mapping[str, str]) -> bool:
+    from house import builds
+
+    if state.get("sources") != sources_hash() or builds.active() is None:
+        return False
+    if state["build"] != builds.COMPILED and state.get("reason") == COMPILING:
+        return False
+    # Not compiled because there was no compiler: it may have been installed since.
+    return not state.get("obstacle") or state["obstacle"] == obstacle()
+
+
+def _build() -> None:
+    """Build Longhall from the present sources, compiled if possible, and activate it."""
+    from house import builds
+
+    started = time.monotonic()
+    sources, mode = sources_hash(), os.environ.get("LONGHALL_COMPILE", "auto")
+    facts = {"build": builds.PLAIN, "reason": "", "obstacle": ""}
+    made = builds.directory(sources, builds.COMPILED)
+    if not made.exists():
+        if mode == "0":
+            facts["reason"] = "LONGHALL_COMPILE=0"
+            made = builds.make_plain(sources)
+        else:
+            say("building longhall, with its hot rooms compiled where possible")
+            made, output = builds.make_from_wheel(sources)
+            facts["reason"], facts["obstacle"] = _reason(output)
+    if made == builds.directory(sources, builds.COMPILED):
+        facts = {"build": builds.COMPILED, "reason": "", "obstacle": ""}
+    builds.activate(made)
+    _update_state(sources=sources, **facts)
+    say(f"built in {time.monotonic() - started:.0f} s")
+    if facts["reason"]:
+        say(f"runs as plain Python, slower: {facts['reason']}")
+
+
+def _reason(output: str) -> tuple[str, str]:
+    """The reason why a build is plain, and the part of it that an installed compiler would remove."""
+    if (missing := obstacle()) is not None:
+        return missing, missing
+    said = [line.split("not compiled: ", 1)[1] for line in output.splitlines() if "not compiled: " in line]
+    errors = [line.strip() for line in output.splitlines() if ": error:" in line]
+    return "; ".join([*said[:1], *errors[:5]]) or "unknown", ""
+
+
+def ensure_node() -> dict[str, str]:
+    """Bring `.venv` so far that a node can start: runtime packages and, if nothing is compiled yet, a plain copy.
+
+    The hot rooms are then compiled by another process, for the next start.
+    """
+    from house import builds
+
+    if os.environ.get("LONGHALL_COMPILE", "auto") != "auto":
+        return ensure_environment(RUNTIME if os.environ["LONGHALL_COMPILE"] == "0" else BUILD)
+    ensure_packages(RUNTIME)
+    if _is_current(_read_state()):
+        return _read_state()
+    with _locked("build", wait=False) as free:
+        sources = sources_hash()
+        compiled = builds.directory(sources, builds.COMPILED)
+        if compiled.exists():
+            builds.activate(compiled)
+            _update_state(sources=sources, build=builds.COMPILED, reason="", obstacle="")
+            return _read_state()
+        builds.activate(builds.make_plain(sources))
+        missing = obstacle() or ""
+        _update_state(sources=sources, build=builds.PLAIN, reason=missing or COMPILING, obstacle=missing)
+    if missing:
+        say(f"runs as plain Python, slower: {missing}")
+        return _read_state()
+    if free:
+        _start_build()
+    say(f"runs as plain Python now; the next start is compiled ({BUILD_LOG.relative_to(ROOT)} shows the progress)")
+    return _read_state()
+
+
+def _start_build() -> None:
+    """Compile in a process that is no child of the node, at a lower priority."""
+    words = [str(PYTHON), "-I", str(ROOT / "house"), "setup", BUILD_ONLY]
+    with open(BUILD_LOG, "w") as log:
+        subprocess.run(
+            ["/bin/sh", "-c", 'nice "$@" &', "sh", *words],
+            check=True,
+            cwd=ROOT,
+            env=child_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 def install_system_packages(packages: Sequence[str], purpose: str) -> bool:

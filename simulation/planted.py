@@ -20,6 +20,7 @@ from simulation.planted_queues import QUEUE_BUGS
 from simulation.planted_repairs import REPAIR_BUGS
 from simulation.planted_replicas import REPLICA_BUGS
 from simulation.planted_scrubs import SCRUB_BUGS
+from simulation.planted_shares import SHARE_BUGS
 from simulation.planted_topics import TOPIC_BUGS
 from simulation.planted_wings import WING_BUGS
 
@@ -37,6 +38,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **PEER_BUGS,
     **REPAIR_BUGS,
     **SCRUB_BUGS,
+    **SHARE_BUGS,
 }
 
 

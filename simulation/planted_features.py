@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
+from longhall.broker import transaction_settles
 from longhall.broker.queues.audit import audit_log
 from longhall.broker.queues.delivery import receive
 from longhall.broker.queues.delivery.receiver_filters import CompiledReceiverFilter
-from longhall.broker.queues.sending import answer
+from longhall.broker.queues.sending import answer, produced_sends, settle_with_sends
 from longhall.broker.queues.upkeep import rewind
 from longhall.broker.queues.upkeep.queue_administration import declare_from
 from longhall.broker.queues.write import write_queue
@@ -77,6 +78,28 @@ def _forget_what_was_passed() -> _Replacements:
     return [(receive, "write_queue", write)]
 
 
+def _settle_apart_from_the_outcome() -> _Replacements:
+    """The settles of a transaction are applied and not logged."""
+
+    def write(hall: Any, queue: Any, events: Any, *others: Any) -> None:
+        for event in events:
+            queue.queue.apply(event)
+
+    return [(transaction_settles, "write_settles", write)]
+
+
+def _forget_ids_of_kafka_producers() -> _Replacements:
+    return [(produced_sends, "may_remember_produced", lambda hall: False)]
+
+
+def _send_without_settling() -> _Replacements:
+    return [(settle_with_sends, "write_settles", lambda *others: None)]
+
+
+def _let_batches_in() -> _Replacements:
+    return [(produced_sends, "decide_room", lambda *others: None)]
+
+
 FEATURE_BUGS: Final[dict[str, Bug]] = {
     "rewind-in-memory": Bug("A rewind is answered and not logged.", "rewinds", 4, _rewind_in_memory),
     "fork-from-where-the-queue-is": Bug(
@@ -90,4 +113,12 @@ FEATURE_BUGS: Final[dict[str, Bug]] = {
     "forget-what-was-passed": Bug(
         "Messages that a filter skips are never delivered.", "filters", 4, _forget_what_was_passed
     ),
+    "settle-apart-from-the-outcome": Bug(
+        "The settles of a transaction are not in the log with its outcome.", "once", 4, _settle_apart_from_the_outcome
+    ),
+    "send-without-settling": Bug("A settle with sends sends, and settles nothing.", "once", 2, _send_without_settling),
+    "forget-ids-of-kafka-producers": Bug(
+        "A queue does not deduplicate the records of Kafka producers.", "once", 2, _forget_ids_of_kafka_producers
+    ),
+    "let-batches-in": Bug("A full queue accepts the batches of Kafka producers.", "once", 4, _let_batches_in),
 }

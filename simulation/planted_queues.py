@@ -49,7 +49,10 @@ def _deliver_before_commit() -> list[tuple[Any, str, Any]]:
     async def not_waiting(hall: Any, shard: Any, whom: int = 0) -> None:
         pass
 
-    return [(receive, "committed", not_waiting)]
+    def at_once(hall: Any, shard: Any, target: Any, whom: int = 0) -> None:
+        target.committed(0)
+
+    return [(receive, "committed", not_waiting), (receive, "when_committed", at_once)]
 
 
 class _Applying(Committable):
@@ -151,6 +154,27 @@ def _forget_blocked_groups() -> list[tuple[Any, str, Any]]:
     return [(State, "restore", restore)]
 
 
+def _forget_lapses() -> list[tuple[Any, str, Any]]:
+    good: Any = Leases.snapshot
+
+    def snapshot(self: Any) -> dict[str, Any]:
+        columns: dict[str, Any] = good(self)
+        if "state" in columns:
+            columns["state"] = self.state.tobytes()  # Returned at the end of the lease, without the delay.
+        return columns
+
+    return [(Leases, "snapshot", snapshot)]
+
+
+def _deliver_late_twice() -> list[tuple[Any, str, Any]]:
+    good: Any = RunningQueue.takes
+
+    def takes(self: Any, partition: Any, header: Any, record: Any) -> bool:
+        return bool(self.settings.late_stamped == "head" or good(self, partition, header, record))
+
+    return [(RunningQueue, "takes", takes)]
+
+
 def _forget_attempts() -> list[tuple[Any, str, Any]]:
     good: Any = Leases.snapshot
 
@@ -210,7 +234,7 @@ def _believe_the_wall_clock() -> list[tuple[Any, str, Any]]:
 
 QUEUE_BUGS: Final[dict[str, Bug]] = {
     "deliver-before-commit": Bug(
-        "Messages are delivered before their lease is durable.", "leases", 4, _deliver_before_commit
+        "Messages are delivered before their lease is durable.", "leases", 8, _deliver_before_commit
     ),
     "lease-twice-while-syncing": Bug(
         "A lease holds only from its sync on, so two consumers get the message.",
@@ -242,6 +266,10 @@ QUEUE_BUGS: Final[dict[str, Bug]] = {
     ),
     "forget-marks": Bug("A restart forgets the messages of a group in other parts.", "resizes", 4, _forget_marks),
     "forget-attempts": Bug("Snapshots lack the attempts.", "letters", 4, _forget_attempts),
+    "forget-lapses": Bug("The retry delay after an expired lease ends in a crash.", "letters", 20, _forget_lapses),
+    "deliver-late-twice": Bug(
+        "A late message is delivered from the head and from its place.", "parcels", 4, _deliver_late_twice
+    ),
     "bury-without-settling": Bug("A dead letter stays in its queue as well.", "letters", 4, _bury_without_settling),
     "drop-dead-letters": Bug("A dead message is not moved to the dead-letter queue.", "letters", 2, _drop_dead_letters),
     "redrive-without-settling": Bug("A redriven message stays a dead letter.", "letters", 4, _redrive_without_settling),

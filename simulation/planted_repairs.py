@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from longhall.broker import apply
+from longhall.broker.queues.delivery.window import Window
 from longhall.cluster.replication import digests
 from longhall.log.frames import Entry
+from longhall.queues.outcomes import UNREADABLE
 from simulation.bug import Bug
 
 _Replacements = list[tuple[Any, str, Any]]
@@ -54,7 +56,21 @@ def _believe_the_leader() -> _Replacements:
     return [(digests.Comparison, "_close", close)]
 
 
+def _take_the_unreadable_for_gone() -> _Replacements:
+    good: Any = Window._read
+
+    def read(self: Any, offset: int) -> Any:
+        found = good(self, offset)
+        unreadable = isinstance(found, list) and found and found[0].size_bytes == UNREADABLE
+        return [] if unreadable else found
+
+    return [(Window, "_read", read)]
+
+
 REPAIR_BUGS: Final[dict[str, Bug]] = {
+    "take-the-unreadable-for-gone": Bug(
+        "A message under repair is removed from its queue.", "cluster-rot", 8, _take_the_unreadable_for_gone
+    ),
     "skip-what-cannot-be-applied": Bug(
         "A follower skips an entry that it cannot apply.", "failing-reads", 4, _skip_what_cannot_be_applied
     ),

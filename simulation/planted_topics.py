@@ -15,6 +15,7 @@ from longhall.log.files import OpenFiles
 from longhall.log.frames import decode_frame
 from longhall.log.partition import PartitionLog
 from longhall.log.wal import Wal
+from longhall.topics import reconciliation
 from longhall.topics.offsets import OffsetTable
 from longhall.topics.producers import Duplicate, ProducerTable
 from simulation.bug import Bug, replaced
@@ -200,6 +201,10 @@ class _Anything:
     __hash__ = None  # type: ignore[assignment]
 
 
+def _assign_before_revocation() -> list[tuple[Any, str, Any]]:
+    return [(reconciliation, "_owns_any", lambda owned, revoked: False)]
+
+
 TOPIC_BUGS: Final[dict[str, Bug]] = {
     "acknowledge-before-sync": Bug("The reply does not wait for the sync.", "crashes", 4, _acknowledge_before_sync),
     "retry-a-failed-sync": Bug("A second sync is trusted after a failed one.", "storm", 40, _retry_a_failed_sync),
@@ -219,6 +224,9 @@ TOPIC_BUGS: Final[dict[str, Bug]] = {
     "forget-directory-syncs": Bug("Names of new files are not synced.", "crashes", 4, _forget_directory_syncs),
     "lose-offsets-in-the-snapshot": Bug(
         "Snapshots lack the offsets of groups.", "crashes", 4, _lose_offsets_in_the_snapshot
+    ),
+    "assign-before-revocation": Bug(
+        "A member's partitions are given away before it has given them up.", "memberships", 4, _assign_before_revocation
     ),
     "release-before-flush": Bug("The log is released too early.", "crashes", 4, _release_before_flush),
     "leave-markers-unwritten": Bug(

@@ -32,7 +32,7 @@ ZOOKEEPER: Final = "zookeeper"
 DISK_BYTES: Final = 2 << 30
 SCRUB_MS: Final = 20_000  # Beyond loopback a scrub pass cannot be requested without credentials.
 READ_AGAIN: Final = "the cluster secret was read again"
-DOORS: Final = {"kafka": 9092, "sqs": 9324, "http": 8080, "peers": 7092}
+DOORS: Final = {"kafka": 9092, "sqs": 9324, "amqp": 5672, "http": 8080, "peers": 7092}
 
 
 class Cluster:
@@ -138,7 +138,7 @@ class Cluster:
         """
         with contextlib.ExitStack() as held:
             for number in NODES:
-                for door in ("kafka", "sqs", "http"):
+                for door in ("kafka", "sqs", "amqp", "http"):
                     probe = held.enter_context(socket.socket())
                     probe.bind((LOOPBACK, 0))
                     self._doors.setdefault(number, {})[door] = f"{LOOPBACK}:{probe.getsockname()[1]}"

@@ -252,7 +252,7 @@ class Load:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
         wanted = [
             NewTopic(
-                topic, num_partitions=PARTITIONS, replication_factor=1, config=self._plain if topic == PLAIN else {}
+                topic, num_partitions=PARTITIONS, replication_factor=-1, config=self._plain if topic == PLAIN else {}
             )
             for topic in TOPICS
         ]

@@ -57,7 +57,8 @@ class Node:
         self.log_file = home / f"{data.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: dict[str, object] = {}
-        self._doors = {"kafka": "127.0.0.1:0", "sqs": "127.0.0.1:0", "http": "127.0.0.1:0", **(doors or {})}
+        free = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+        self._doors = {**free, **(doors or {})}
 
     def __enter__(self) -> Self:
         self.start()
@@ -80,6 +81,10 @@ class Node:
     @property
     def sqs(self) -> str:
         return str(self._ready["sqs"])
+
+    @property
+    def amqp(self) -> str:
+        return str(self._ready["amqp"])
 
     @property
     def http(self) -> str:

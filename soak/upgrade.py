@@ -88,7 +88,7 @@ class Upgrade:
         cluster = self.cluster
         assert cluster.nodes[number].stop() == 0
         before, node = cluster.nodes[number], self._make(number, level)
-        node.options += ["--kafka", before.bootstrap, "--sqs", before.sqs, "--http", before.http]
+        node.options += ["--kafka", before.bootstrap, "--sqs", before.sqs, "--amqp", before.amqp, "--http", before.http]
         cluster.nodes[number] = node
         node.start()
         cluster.wait_in_sync()

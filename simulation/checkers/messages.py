@@ -26,6 +26,8 @@ class Law(NamedTuple):
     audited: bool = False
     parts_max: int = 1  # Above 1: the queue grows and shrinks all the time.
     retry_s: float = 0.0  # Delay after a message is given back; it doubles with each attempt.
+    stamped: bool = False  # Messages have stamps, and late ones go to the head.
+    lapses: bool = False  # The same delay follows the end of a lease.
     placement: str = ""  # The placement in wings, if any.
 
     @property

@@ -32,7 +32,12 @@ from simulation.checkers.violation import Violation, demand
 class QueueOracle:
     """All queues of a run: one oracle, because messages move between queues."""
 
-    def __init__(self, laws: Iterable[Law], *, linger_s: float = 0.0, slack_s: float = SLACK_S) -> None:
+    def __init__(
+        self, laws: Iterable[Law], *, linger_s: float = 0.0, slack_s: float = SLACK_S, drift_max: float = 0.0
+    ) -> None:
+        """`drift_max` is the drift of the hosts' clocks, in seconds a second: no node measures a delay or a lease more
+        exactly than its clock runs.
+        """
         self.laws = {law.name: law for law in laws}
         self.messages: dict[str, Message] = {}
         self.sends = 0
@@ -45,6 +50,7 @@ class QueueOracle:
         self._lines: dict[tuple[str, str], dict[int, Message]] = {}
         self._linger_s = linger_s
         self._slack_s = slack_s
+        self._drift_max = drift_max
         self._lost_receives: dict[str, list[float]] = {queue: [] for queue in self.laws}  # When each was given up.
         self._purges_until_s: dict[str, float] = {}  # A purge that was given up may be carried out until then.
         self._swallowed: dict[str, int] = dict.fromkeys(self.laws, 0)
@@ -136,13 +142,18 @@ class QueueOracle:
             self._same_id(message, message_id)
             self._counts(where, queue, message, attempts)
             message.heard_s = message.leased_from_s = arrived_s
-            message.leased_until_s = asked_s + lease_s - self._slack_s
+            hidden_s = lease_s + (self.laws[queue].wait_s(attempts) if self.laws[queue].lapses else 0.0)
+            message.leased_until_s = asked_s + hidden_s - self._slack_of(hidden_s)
             self.delivered += 1
             if self.laws[queue].one_by_one:
                 self._is_alone(where, queue, message)
         if self.laws[queue].fifo:
             self._in_line(queue, answer, together)
         return [self.messages[key].deliveries for key, _, _ in answer]
+
+    def _slack_of(self, duration_s: float) -> float:
+        """By how much the end of this duration may differ between the node and the oracle."""
+        return self._slack_s + duration_s * self._drift_max
 
     def _may_come(self, where: str, queue: str, message: Message, asked_s: float, arrived_s: float) -> None:
         law = self.laws[queue]
@@ -152,10 +163,12 @@ class QueueOracle:
             arrived_s >= message.leased_until_s,
             f"{where}: it is leased to another consumer until {message.leased_until_s:.3f}",
         )
-        demand(arrived_s >= message.due_s - self._slack_s, f"{where}: it is due at {message.due_s:.3f}")
+        slack_s = self._slack_of(message.delay_s)
+        demand(arrived_s >= message.due_s - slack_s, f"{where}: it is due at {message.due_s:.3f}")
         if law.time_to_live_s and queue == message.home:
-            ends_s = message.acknowledged_s + message.delay_s + law.time_to_live_s
-            demand(asked_s <= ends_s + self._slack_s, f"{where}: it expired at {ends_s:.3f}")
+            life_s = message.delay_s + law.time_to_live_s
+            ends_s = message.acknowledged_s + life_s
+            demand(asked_s <= ends_s + self._slack_of(life_s), f"{where}: it expired at {ends_s:.3f}")
         demand(
             not (law.at_most_once and message.deliveries),
             f"{where}: it was delivered before, and the queue is at-most-once",

@@ -66,6 +66,53 @@ class MembershipOracle:
 
 
 @final
+class OwnershipOracle:
+    """A group with server-side assignment: no partition is read by two members at once, and epochs only grow.
+
+    A member that has not heard from its coordinator for a while may have lost its session without knowing; nothing is
+    held against the group on its behalf after `SILENCE_S_MAX`, which is shorter than a session under any drift.
+    """
+
+    SILENCE_S_MAX: Final = 20.0
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.assignments = 0  # The number of partitions that members took.
+        self._readers: dict[tuple[bytes, int], str] = {}
+        self._epochs: dict[str, int] = {}
+        self._heard_at: dict[str, float] = {}
+
+    def heard(self, member: str, epoch: int, sent_at: float) -> None:
+        """The member got an answer to a heartbeat that it sent at this time."""
+        before = self._epochs.get(member, 0)
+        demand(epoch >= before, f"group {self.group}: the epoch of {member} went from {before} to {epoch}")
+        self._epochs[member] = epoch
+        self._heard_at[member] = sent_at
+
+    def took(self, member: str, places: frozenset[tuple[bytes, int]], now: float) -> None:
+        for place in places:
+            self.assignments += 1
+            reader = self._readers.get(place)
+            if reader is not None and reader != member:
+                silent_s = now - self._heard_at[reader]
+                demand(
+                    silent_s > self.SILENCE_S_MAX,
+                    f"group {self.group}: partition {place[1]} was given to {member} and is read by {reader}",
+                )
+            self._readers[place] = member
+
+    def gave_up(self, member: str, places: frozenset[tuple[bytes, int]]) -> None:
+        for place in places:
+            if self._readers.get(place) == member:
+                del self._readers[place]
+
+    def stopped(self, member: str) -> None:
+        """The member reads nothing any more: it died, left, or was fenced. It may join again with a new epoch."""
+        self.gave_up(member, frozenset(self._readers))
+        self._epochs.pop(member, None)
+
+
+@final
 class TransactionalOffsetOracle:
     """A group's offset that moves with transactions: transaction N commits offset N, or none of it is visible."""
 

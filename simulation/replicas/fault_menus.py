@@ -65,6 +65,8 @@ ELECTIONS: Final = (
 SURVIVORS: Final = ("power_cut_without_the_leader", "leave_who_hears_least", "leave_who_is_counted_out")
 DAMAGE: Final = ("damage", "damage", "damage_the_tail", "reset", "slow_disk")
 FLEET_DAMAGE: Final = ("damage", "damage_a_segment", "damage_a_segment", "reset", "kill_the_leader")
+# Old segments are damaged while leaders change, so that the next leader reads them from its disk.
+QUEUE_DAMAGE: Final = (*("damage_a_segment",) * 5, "kill_the_leader", "stop_cleanly", "reset")
 # Reads, or the creation of files, fail while leaders change.
 READS: Final = (*("failed_reads",) * 4, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")
 CREATES: Final = (*("nothing_new",) * 3, "kill_the_leader", "kill_one", "stop_cleanly", "power_cut", "slow_disk")

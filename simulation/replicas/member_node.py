@@ -61,8 +61,9 @@ class MemberNode:
         if sent.code is not None:
             return -1
         by_one = partition.options.acknowledge == ONE
-        kept = _Kept(self._committed_log, self.member, 1 if by_one else self.running.settings.in_sync_min)
-        wait(hall, partition, kept if by_one else Guard(hall, kept), 0)
+        own_min = partition.options.in_sync_min
+        kept = _Kept(self._committed_log, self.member, 1 if by_one else own_min or self.running.settings.in_sync_min)
+        wait(hall, partition, kept if by_one else Guard(hall, kept, own_min), 0)
         return sent.base_offset if await kept.answered else -1
 
 

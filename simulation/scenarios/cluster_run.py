@@ -13,10 +13,11 @@ from longhall.cluster.membership.election import REPLICAS_MAX
 from simulation.checkers.messages import Law
 from simulation.checkers.queues import QueueOracle
 from simulation.checkers.sends import Place
-from simulation.checkers.topic_state import MembershipOracle, OffsetOracle
+from simulation.checkers.topic_state import MembershipOracle, OffsetOracle, OwnershipOracle
 from simulation.replicas.fault_injector import ClusterFaults
 from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.scenarios.committers import commit_offsets
+from simulation.scenarios.consumer_members import come_and_go_assigned
 from simulation.scenarios.final_check import FinalCheck
 from simulation.scenarios.group_members import come_and_go
 from simulation.scenarios.queue_run import QueueRun
@@ -85,6 +86,13 @@ class ClusterRun:
         for number in range(members):
             self.context.act(come_and_go(self.context, f"member-{number}", oracle, ["events"]))
 
+    def belong_assigned(self, members: int) -> None:
+        """Members of a group with server-side assignment."""
+        oracle = OwnershipOracle("assigned-members")
+        for number in range(members):
+            name = f"assigned-member-{number}"
+            self.context.act(come_and_go_assigned(self.context, name, oracle, ["events"]))
+
     async def end(self, calm_s: float, *, at_once: bool = True) -> RunResult:
         injection = self.faults.inject_faults(FAULTS_S * self.simulation.share, calm_s, at_once=at_once)
         return await self.end_after(asyncio.ensure_future(injection))
@@ -106,10 +114,18 @@ class ClusterRun:
 class ClusterQueueRun:
     """A run with SQS clients of a cluster."""
 
-    def __init__(self, simulation: Simulation, menu: tuple[str, ...], laws: list[Law], size: int = 3) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        menu: tuple[str, ...],
+        laws: list[Law],
+        size: int = 3,
+        *,
+        drift_max: float = 0.0,
+    ) -> None:
         self.cluster = SimulatedCluster(simulation, size)
         self.context = context_of(self.cluster)
-        oracle = QueueOracle(laws, linger_s=LINGER_S, slack_s=SLACK_S)
+        oracle = QueueOracle(laws, linger_s=LINGER_S, slack_s=SLACK_S, drift_max=drift_max)
         self.clients = QueueRun(self.context, ClusterFaults(self.cluster, menu), oracle)
         self.clients.drain.damage_allowed = True
         self.cluster.start()

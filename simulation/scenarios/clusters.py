@@ -10,6 +10,7 @@ cluster-resizes   FIFO queues that grow and shrink all the time while leaders ch
 cluster-letters   leases, dead letters and redrives while leaders change and the power fails
 cluster-doors     Kafka producers and transactions send to a queue, SQS clients drain it, Kafka readers read its topic
 cluster-deposed   queues are made while the leader is cut off from all but its clients, and does not notice
+cluster-rot       bits flip in old segments of queues, whose messages are redelivered and promoted from there
 cluster-clocks    the hosts' clocks differ, drift and are set, while leaders change
 
 Scenarios after failures of other systems are in `histories`.
@@ -32,6 +33,7 @@ from simulation.replicas.fault_menus import (
     LINES,
     MOVERS,
     POWER,
+    QUEUE_DAMAGE,
 )
 from simulation.scenarios import consumers, producers
 from simulation.scenarios import queue_laws as laws
@@ -55,6 +57,14 @@ async def cluster(simulation: Simulation, starter: Starter) -> RunResult:
     run.commit(2, 1.0)
     run.belong(2)
     return await run.end(6.0)
+
+
+async def cluster_memberships(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, LEADERS)
+    places = await run.begin(6)
+    run.write(places, plain=0, idempotent=1, transactional=0, pause_s=0.5)
+    run.belong_assigned(4)
+    return await run.end(12.0)
 
 
 async def failovers(simulation: Simulation, starter: Starter) -> RunResult:
@@ -187,8 +197,20 @@ async def cluster_deposed(simulation: Simulation, starter: Starter) -> RunResult
     return await run.end(15.0)
 
 
+async def cluster_rot(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterQueueRun(simulation, QUEUE_DAMAGE, [laws.PLAIN, laws.ORDERED])
+    run.cluster.watch.damage_allowed = True
+    clients = run.clients
+    await clients.begin()
+    clients.send(laws.PLAIN, 0.3, 0.5)
+    clients.consume(laws.PLAIN, 2, 0.5, BAD)
+    clients.send_in_lines(laws.ORDERED, 3, 0.4)
+    clients.consume(laws.ORDERED, 2, 0.5, BAD)
+    return await run.end(7.0)
+
+
 async def cluster_clocks(simulation: Simulation, starter: Starter) -> RunResult:
-    run = ClusterQueueRun(simulation, CLOCKS, [laws.PLAIN, laws.ORDERED, laws.STRICT])
+    run = ClusterQueueRun(simulation, CLOCKS, [laws.PLAIN, laws.ORDERED, laws.STRICT], drift_max=DRIFT_MAX)
     clients = run.clients
     run.cluster.skew_clocks(SKEW_MS, DRIFT_MAX)
     await clients.begin()
@@ -204,6 +226,7 @@ async def cluster_clocks(simulation: Simulation, starter: Starter) -> RunResult:
 CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster": cluster,
     "failovers": failovers,
+    "cluster-memberships": cluster_memberships,
     "movers": movers,
     "cluster-damage": cluster_damage,
     "cluster-queues": cluster_queues,
@@ -212,5 +235,6 @@ CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster-letters": cluster_letters,
     "cluster-doors": cluster_doors,
     "cluster-deposed": cluster_deposed,
+    "cluster-rot": cluster_rot,
     "cluster-clocks": cluster_clocks,
 }

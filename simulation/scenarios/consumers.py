@@ -135,7 +135,8 @@ class Consumer:
 
     async def _change(self, got: ReceivedMessage, ticket: int, seconds: int) -> None:
         key = key_of(got.body)
-        hidden_s = seconds or self._oracle.laws[self._queue].wait_s(got.attempts)
+        law = self._oracle.laws[self._queue]
+        hidden_s = seconds or law.wait_s(got.attempts)
         until_s = _now_s() + hidden_s
         was_current = self._oracle.is_current(key, ticket)
         self._oracle.changing(key, ticket, until_s)
@@ -144,6 +145,9 @@ class Consumer:
         except SqsRefusal as refusal:
             demand(refusal.code.startswith(_LATE), f"{self._queue}: changing the lease of {key} gave {refusal}")
             return
+        retry_s = law.wait_s(got.attempts) if law.lapses else 0.0
+        if not seconds and was_current and self._oracle.messages[key].leased_until_s - retry_s <= _now_s():
+            return  # The lease had ended: the message was available or waited for its retry, and nothing changed.
         self._oracle.changed(key, ticket, until_s, was_current=was_current)
 
 

@@ -4,6 +4,7 @@ rewinds    a queue with `settled: keep` is rewound, to the start or to a positio
 answers    questions name their reply queue: each is answered once, in the step that settles it
 audits     every delivery and every settle is in the audit topic, once
 filters    receivers take only the messages that match, the rest stays for others
+once       Kafka producers send to a queue with rules; each task is settled together with its result, exactly once
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from longhall.queues.settings import QueueSettings
 from simulation.checkers.audits import audit
 from simulation.checkers.messages import Law
 from simulation.checkers.sends import Place
+from simulation.scenarios import exactly_once
 from simulation.scenarios import queue_laws as laws
 from simulation.scenarios.consumers import Habits
 from simulation.scenarios.filtered_messages import WISHES, send_coloured
@@ -88,6 +90,31 @@ async def filters(simulation: Simulation, starter: Starter) -> RunResult:
     return await run.end(FAULTS_S, 5.0)
 
 
+async def once(simulation: Simulation, starter: Starter) -> RunResult:
+    run = alone(simulation, starter, [*CRASHES, "cut", "resets"], [laws.PLAIN])
+    await run.begin()
+    await _make(run, exactly_once.TASKS, exactly_once.SETTINGS)
+    await _make(run, exactly_once.RESULTS, QueueSettings(settled="keep"))
+    run.send(laws.PLAIN, 1.0, 0.2)
+    run.consume(laws.PLAIN, 1, 0.6)
+    clients = exactly_once.ExactlyOnceClients(run.context)
+    for number in range(2):
+        run.context.act(clients.send(f"sender-{number}", 0.5))
+        run.context.act(clients.work(f"worker-{number}", 0.3))
+    run.context.act(clients.measure(0.7))
+    played = await run.end(FAULTS_S, 6.0)
+    await run.context.on_clients(_compare_results(run, clients))
+    return played
+
+
+async def _compare_results(run: QueueRun, clients: exactly_once.ExactlyOnceClients) -> None:
+    hall = await run.context.connect("accountant", patience_ms=30_000)
+    place = Place(exactly_once.RESULTS, 0)
+    _, records, _ = await read_all(hall, place, stable=True, seconds=HEALED_S)
+    clients.oracle.account([(record.value or b"").decode() for record in records])
+    hall.close()
+
+
 async def _make(run: QueueRun, name: str, settings: QueueSettings) -> None:
     async def question(desk: QueueService) -> None:
         await desk.create(name, settings)
@@ -108,4 +135,5 @@ FEATURE_SCENARIOS: Final[dict[str, Scenario]] = {
     "answers": answers,
     "audits": audits,
     "filters": filters,
+    "once": once,
 }

@@ -43,7 +43,7 @@ async def _belong(
     topics: list[str],
     name: str,
 ) -> None:
-    hall = await _connect(context.addresses, world, name)
+    hall = await connect_member(context.addresses, world, name)
     member = GroupMember(
         hall,
         oracle.group,
@@ -80,7 +80,8 @@ async def _belong(
     hall.close()
 
 
-async def _connect(addresses: list[str], world: SimulatedWorld, name: str) -> Hall:
+async def connect_member(addresses: list[str], world: SimulatedWorld, name: str) -> Hall:
+    """Connect a member in its own process, however long that takes."""
     tries = 0
     while True:
         address = addresses[tries % len(addresses)]

@@ -24,6 +24,7 @@ NODE_LOGGER: Final = "longhall.node"
 SCRUB_LOGGER: Final = "longhall.scrub"
 KAFKA_PORT: Final = 9092
 SQS_PORT: Final = 9324
+AMQP_PORT: Final = 5672
 LOOK_S: Final = 0.05
 STOP_S: Final = 60.0
 

@@ -24,6 +24,7 @@ BODY_BYTES: Final = (5, 600)
 LARGE_BYTES: Final = (70_000, 120_000)
 LARGE_CHANCE: Final = 0.01
 AGAIN_S: Final = 40.0
+STAMP_LAG: Final = 30  # By how many messages a stamp may be older than the place of its message.
 DELAYS_S: Final = (1, 2, 5, 20, 65)
 
 
@@ -59,7 +60,8 @@ async def send_freely(
             oracle.marked(message, body)
         try:
             if count == 1:
-                ids = {bodies[0]: await client.send(queue, bodies[0], delay_s=delay_s or None)}
+                stamp = 1 + max(0, number - chance.randrange(STAMP_LAG)) if oracle.laws[queue].stamped else None
+                ids = {bodies[0]: await client.send(queue, bodies[0], delay_s=delay_s or None, stamp=stamp)}
             else:
                 ids = await client.send_many(queue, bodies)
         except (Unanswered, SqsRefusal) as failure:

@@ -15,7 +15,7 @@ PART_MESSAGES: Final = 600
 PLAIN: Final = Law("plain")
 ORDERED: Final = Law("ordered.fifo", fifo=True)
 POISON: Final = Law("poison", attempts_max=ATTEMPTS_MAX, dead="dead")
-TRIED: Final = Law("tried", attempts_max=ATTEMPTS_MAX, dead="dead", retry_s=1.5)
+TRIED: Final = Law("tried", attempts_max=ATTEMPTS_MAX, dead="dead", retry_s=1.5, lapses=True)
 DEAD: Final = Law("dead")
 REVIVED: Final = Law("revived")
 SHORT: Final = Law("short", time_to_live_s=TIME_TO_LIVE_S, messages_max=60, attempts_max=1000, dead="expired")
@@ -24,6 +24,7 @@ STRICT: Final = Law("strict", one_by_one=True)
 ONCE: Final = Law("once", at_most_once=True)
 PURGED: Final = Law("purged")
 RANKED: Final = Law("ranked", attempts_max=ATTEMPTS_MAX, dead="ranked-dead", parcels=True)
+STAMPED: Final = Law("stamped", attempts_max=ATTEMPTS_MAX, dead="ranked-dead", stamped=True)
 RANKED_DEAD: Final = Law("ranked-dead")
 AUDITED: Final = Law("audited", audited=True)
 COLOURED: Final = Law("coloured")
@@ -54,6 +55,7 @@ def settings_of(law: Law) -> QueueSettings:
         deduplication="id" if law.fifo else "off",
         delivery="at-most-once" if law.at_most_once else "at-least-once",
         one_by_one=law.one_by_one,
+        late_stamped="head" if law.stamped else "arrival",
         priorities=PRIORITIES if law.parcels else 1,
         message_bytes_max=LIMIT_BYTES if law.parcels else 256 * 1024,
         whole_bytes_max=WHOLE_BYTES_MAX if law.parcels else 0,
@@ -66,6 +68,6 @@ def settings_of(law: Law) -> QueueSettings:
         grow_at=3 if law.parts_max > 1 else 80,
         shrink_at=1,
         shrink_after_ms=2_000,
-        retry=RetryPolicy(first_ms=int(law.retry_s * 1000)) if law.retry_s else None,
+        retry=RetryPolicy(first_ms=int(law.retry_s * 1000), lapsed=law.lapses) if law.retry_s else None,
         dead_letters=DeadLetters(queue=law.dead, attempts_max=law.attempts_max) if law.dead else None,
     )

@@ -5,8 +5,9 @@ leases     consumers of all habits; power cuts and kills in quick succession
 lines      FIFO queues with deduplication, links that break, crashes
 letters    poison messages, dead letters, interrupted redrives; at times the disk is full
 resizes    FIFO queues that grow and shrink all the time; crashes
-parcels    priorities, and large messages in parts, some of which are never finished
+parcels    priorities, stamps, and large messages in parts, some of which are never finished
 doors      one log, two doors: Kafka producers and transactions send to a queue, Kafka readers read its topic
+shares     members of Kafka share groups and SQS consumers take turns on the same queues; crashes
 clocks     the wall clock of a running node jumps: no lease or delay ends early or late
 delays     milliseconds to days, purges between, a crash every few hours
 """
@@ -17,7 +18,7 @@ from typing import Final
 
 from simulation.checkers.sends import Place
 from simulation.scenarios import consumers, producers
-from simulation.scenarios.consumers import BAD, Habits
+from simulation.scenarios.consumers import BAD, GOOD, Habits
 from simulation.scenarios.large_messages import send_parcels
 from simulation.scenarios.machine import Starter
 from simulation.scenarios.nemesis import EVERYTHING
@@ -39,6 +40,7 @@ from simulation.scenarios.queue_laws import (
     REVIVED,
     SHORT,
     SPREAD,
+    STAMPED,
     STRICT,
     TRIED,
     WIDE,
@@ -47,10 +49,12 @@ from simulation.scenarios.queue_resizes import DILIGENT, Sizes, send_by_keys
 from simulation.scenarios.queue_run import alone
 from simulation.scenarios.queue_topic_readers import look_on
 from simulation.scenarios.run_result import RunResult, Scenario
+from simulation.scenarios.share_members import ShareClient, configure_group
 from simulation.world import Simulation
 
 FAULTS_S: Final = 180.0
 DAY_S: Final = 86_400.0
+GROUP: Final = "sharers"
 CRASHES: Final = ["power_cut", "power_cut_in_the_middle", "power_cut_in_the_middle", "power_cut_on_a_slow_disk", "kill"]
 # Oracles check leases and delays by the clients' clock, so the node's clock may not change.
 BREAKAGES: Final = [name for name in EVERYTHING if name != "clock_jump"]
@@ -143,13 +147,15 @@ async def letters(simulation: Simulation, starter: Starter) -> RunResult:
 
 async def parcels(simulation: Simulation, starter: Starter) -> RunResult:
     menu = [*CRASHES, "disk_full", "stop_cleanly", "kill_twice"]
-    run = alone(simulation, starter, menu, [RANKED, RANKED_DEAD])
+    run = alone(simulation, starter, menu, [RANKED, RANKED_DEAD, STAMPED])
     await run.begin()
     context = run.context
     for number in range(2):
         context.act(send_parcels(context, run.oracle, f"parcels-{number}", RANKED.name, 0.4))
     run.consume(RANKED, 3, 0.4, Habits(settle=0.6, give_back=0.2))
     run.consume(RANKED_DEAD, 1, 4.0)
+    run.send(STAMPED, 0.6, 0.1)
+    run.consume(STAMPED, 2, 0.5, Habits(settle=0.6, give_back=0.2))
     context.act(consumers.redrive_now_and_then(context, run.oracle, "mover", RANKED_DEAD.name, [""], 20.0))
     return await run.end(FAULTS_S, 5.0)
 
@@ -164,6 +170,21 @@ async def doors(simulation: Simulation, starter: Starter) -> RunResult:
     context.act(producers.send_in_transactions(context, run.oracle, "transactional", PLAIN.name, 1.0))
     context.act(look_on(context, "onlooker", Place(PLAIN.name, 0)))
     return await run.end(FAULTS_S, 6.0)
+
+
+async def shares(simulation: Simulation, starter: Starter) -> RunResult:
+    run = alone(simulation, starter, [*CRASHES, "kill_twice"], [PLAIN, STRICT, POISON, DEAD])
+    await run.begin()
+    context = run.context
+    await context.on_clients(configure_group(context, GROUP))
+    for law, habits, pause_s in ((PLAIN, GOOD, 0.3), (STRICT, GOOD, 0.5), (POISON, BAD, 0.5)):
+        run.send(law, pause_s, 0.1)
+        run.consume(law, 2, pause_s, habits)
+        for number in range(2):
+            name = f"share-{law.name}-{number}"
+            context.act(ShareClient(context, run.oracle, name, GROUP, law.name, habits).run(pause_s))
+    run.consume(DEAD, 1, 3.0)
+    return await run.end(FAULTS_S, 5.0)
 
 
 async def clocks(simulation: Simulation, starter: Starter) -> RunResult:
@@ -199,6 +220,7 @@ QUEUE_SCENARIOS: Final[dict[str, Scenario]] = {
     "letters": letters,
     "parcels": parcels,
     "doors": doors,
+    "shares": shares,
     "clocks": clocks,
     "delays": delays,
 }

@@ -4,6 +4,8 @@ A scenario takes a simulation and runs it from an empty disk to the final checks
 
 storm      all clients and all faults
 crashes    transactions and idempotent writers; power cuts and kills in quick succession
+memberships
+           members of a group with server-side assignment, which come, give up partitions, and die under power cuts
 cleaning   compaction and retention while the power fails
 full       the disk is full repeatedly
 damage     bits flip in closed segments and in the log's last frame: refused to readers, never served, never cut
@@ -68,6 +70,15 @@ async def crashes(simulation: Simulation, starter: Starter) -> RunResult:
     return await run.end(FAULTS_S, 4.0)
 
 
+async def memberships(simulation: Simulation, starter: Starter) -> RunResult:
+    run = SingleNodeRun(simulation, starter, [*CUTS, "kill", "kill_twice", "stop_cleanly"])
+    await run.begin({"events": (6, run.small_segments())})
+    run.write(places_of("events", 6), plain=0, idempotent=1, transactional=0, pause_s=0.5)
+    run.belong(1)
+    run.belong_assigned(4)
+    return await run.end(FAULTS_S, 12.0)
+
+
 async def cleaning(simulation: Simulation, starter: Starter) -> RunResult:
     menu = [*CUTS, "kill", "stop_cleanly"]
     run = SingleNodeRun(simulation, starter, menu)
@@ -121,6 +132,7 @@ SMALL: Final = {"segment.bytes": "4096"}
 SCENARIOS: Final[dict[str, Scenario]] = {
     "storm": storm,
     "crashes": crashes,
+    "memberships": memberships,
     "cleaning": cleaning,
     "full": full,
     "recycling": recycling,

@@ -6,8 +6,9 @@ import asyncio
 import random
 
 from simulation.checkers.sends import Place
-from simulation.checkers.topic_state import MembershipOracle, OffsetOracle
+from simulation.checkers.topic_state import MembershipOracle, OffsetOracle, OwnershipOracle
 from simulation.scenarios.committers import commit_offsets
+from simulation.scenarios.consumer_members import come_and_go_assigned
 from simulation.scenarios.final_check import FinalCheck
 from simulation.scenarios.group_members import come_and_go
 from simulation.scenarios.machine import Machine, Starter
@@ -82,6 +83,13 @@ class SingleNodeRun:
         oracle = MembershipOracle("members")
         for number in range(members):
             self.context.act(come_and_go(self.context, f"member-{number}", oracle, ["events"]))
+
+    def belong_assigned(self, members: int) -> None:
+        """Members of a group with server-side assignment."""
+        oracle = OwnershipOracle("assigned-members")
+        for number in range(members):
+            name = f"assigned-member-{number}"
+            self.context.act(come_and_go_assigned(self.context, name, oracle, ["events"]))
 
     def commit(self, groups: int, pause_s: float) -> None:
         for number in range(groups):

@@ -132,7 +132,9 @@ class SqsClient:
 
     # Requests of actors.
 
-    async def send(self, queue: str, body: str, group: str = "", delay_s: int | None = None) -> str:
+    async def send(
+        self, queue: str, body: str, group: str = "", delay_s: int | None = None, stamp: int | None = None
+    ) -> str:
         """Send one message; returns its id. With a group it is a send to a FIFO queue, and the body is its
         deduplication id.
         """
@@ -141,6 +143,8 @@ class SqsClient:
             members |= {"MessageGroupId": group, "MessageDeduplicationId": body[:100]}
         if delay_s is not None:
             members["DelaySeconds"] = delay_s
+        if stamp is not None:
+            members["MessageAttributes"] = {"longhall.stamp": {"DataType": "Number", "StringValue": str(stamp)}}
         return str((await self.call("SendMessage", **members))["MessageId"])
 
     async def send_many(self, queue: str, bodies: list[str]) -> dict[str, str]:

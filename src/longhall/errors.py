@@ -19,6 +19,7 @@ class Code(enum.Enum):
     INVALID_CONFIGURATION = "invalid-configuration"
     INVALID_PARTITION_COUNT = "invalid-partition-count"
     INVALID_REPLICATION = "invalid-replication"
+    INVALID_REPLICA_ASSIGNMENT = "invalid-replica-assignment"
     INVALID_TIMESTAMP = "invalid-timestamp"
     INVALID_COMMIT_SIZE = "invalid-commit-size"
     CORRUPT_MESSAGE = "corrupt-message"
@@ -59,6 +60,11 @@ class Code(enum.Enum):
     UNKNOWN_MEMBER = "unknown-member"
     FENCED_INSTANCE = "fenced-instance"
     ILLEGAL_GENERATION = "illegal-generation"
+    FENCED_MEMBER_EPOCH = "fenced-member-epoch"  # The member gives up its partitions and joins again.
+    STALE_MEMBER_EPOCH = "stale-member-epoch"  # The member repeats the request with its current epoch.
+    UNRELEASED_INSTANCE = "unreleased-instance"  # Another member uses the instance id and has not left.
+    UNSUPPORTED_ASSIGNOR = "unsupported-assignor"
+    INVALID_REGULAR_EXPRESSION = "invalid-regular-expression"
     REBALANCE_IN_PROGRESS = "rebalance-in-progress"
     GROUP_FULL = "group-full"
     GROUP_NOT_EMPTY = "group-not-empty"
@@ -84,6 +90,13 @@ class Code(enum.Enum):
     NOT_KEPT = "not-kept"  # The queue does not keep what is settled: there is nothing to go back to.
     UNKNOWN_MESSAGE = "unknown-message"
     MESSAGE_LEASED = "message-leased"  # Somebody works on it: not to be edited or moved now.
+
+    # Exchanges.
+    UNKNOWN_EXCHANGE = "unknown-exchange"
+    UNKNOWN_VIRTUAL_HOST = "unknown-virtual-host"
+    EXCHANGE_IN_USE = "exchange-in-use"  # It has bindings, and is to be deleted only without.
+    QUEUE_IN_USE = "queue-in-use"  # It has consumers, or one that wants it for itself.
+    QUEUE_NOT_EMPTY = "queue-not-empty"
 
     # Producers and transactions.
     OUT_OF_ORDER_SEQUENCE = "out-of-order-sequence"

@@ -12,8 +12,9 @@ from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
+from longhall.broker.produced import Sent
 from longhall.broker.recovery import Recovered, identify, recover
-from longhall.broker.send import Sent, send, wait
+from longhall.broker.send import send, wait
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.broker.waiting import Commit
 from longhall.log.background_jobs import BACKGROUND_JOBS
@@ -133,7 +134,7 @@ def stored_batches(partition: Partition) -> list[tuple[BatchHeader, bytes]]:
                 supplied = None
             else:
                 data = log._files.get(cold.path).read_at(cold.position, cold.size)
-                supplied = Supplied(cold.path, cold.position, data)
+                supplied = Supplied(cold.path, cold.position, data, version=cold.version)
             continue
         assert result.code is None, (result.code, offset)
         data = b"".join(result.buffers)

@@ -9,8 +9,13 @@ import pytest
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.fetch import Fetch, PartitionFetch
 from longhall.broker.offset_lookup import EARLIEST, LATEST, NEWEST, look_up_offset
+from longhall.broker.partition import Partition
+from longhall.broker.send import append
 from longhall.broker.topic_administration import create_topic, delete_topic, trim_log
+from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
+from longhall.records.batch import parse_header
+from longhall.records.control import build_marker
 from tests.broker.desk import Desk, Life, batch_of
 
 
@@ -131,6 +136,42 @@ def test_cold_data_is_read_in_the_background(seed: int) -> None:
         assert life.hall.commits.failure is None
 
     desk.live(look)
+
+
+async def mark(life: Life, partition: Partition, timestamp_ms: int) -> None:
+    """The end of a transaction, in the log."""
+    batch = build_marker(True, 7, 0, 0, timestamp_ms)
+    assert append(life.hall, partition, parse_header(batch, 0), batch, 0, timestamp_ms, message=False) is None
+    await committed(life.hall, partition.shard)
+
+
+@pytest.mark.parametrize("cold", [0.0, 1.0])
+def test_the_newest_record_is_found_among_markers(cold: float) -> None:
+    """Markers are newer than the records before them, and are no records."""
+    desk = Desk()
+    begin = 1_800_000_000_000
+
+    async def play(life: Life) -> None:
+        await create_topic(
+            life.hall, "t", 1, {"segment.bytes": "30000", "message.timestamp.after.max.ms": "99999999999"}
+        )
+        partition = life.partition("t")
+        await mark(life, partition, begin + 5_000)
+        assert await look_up_offset(life.hall, partition, NEWEST, False, -1) is None
+        for number in range(120):
+            stamp = begin + (900 if number == 30 else number)
+            await life.send(partition, batch_of(b"." * 3000, timestamp_ms=stamp))
+            await mark(life, partition, begin + 1_000 + number)
+        desk.host.faults.cold_read_chance = cold
+        newest = await look_up_offset(life.hall, partition, NEWEST, False, -1)
+        assert newest is not None
+        assert newest[:2] == (61, begin + 900)
+        await trim_log(life.hall, partition, 62)
+        newest = await look_up_offset(life.hall, partition, NEWEST, False, -1)
+        assert newest is not None
+        assert newest[:2] == (239, begin + 119)
+
+    desk.live(play)
 
 
 @pytest.mark.parametrize("cold", [0.0, 1.0])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.log_cleaner import LogCleaner
-from longhall.broker.topic_administration import create_topic
+from longhall.broker.topic_administration import configure_topic, create_topic
 from longhall.log.layout import segment_path
-from longhall.records.batch import read_records
+from longhall.records.batch import Record, build_batch, read_records
 from tests.broker.desk import Desk, Life, batch_of, stored_batches
 
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": "3000"}
@@ -61,6 +63,115 @@ def test_compaction_keeps_the_last_message_of_every_key() -> None:
         assert all(believed == real for believed, real in sizes(life))
 
     desk.live(play)
+
+
+def test_compaction_asks_for_the_checkpoint_that_it_waits_for() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, COMPACT)
+        await LogCleaner(life.hall).run()
+        await fill(life)
+        await LogCleaner(life.hall).run()
+        assert life.hall.checkpoint_wanted
+        await checkpoint(life.hall)
+        await LogCleaner(life.hall).run()
+        assert not life.hall.checkpoint_wanted
+        await fill(life)
+        await LogCleaner(life.hall).run()
+        assert not life.hall.checkpoint_wanted, "at most one checkpoint in ten seconds"
+        await asyncio.sleep(11)
+        await LogCleaner(life.hall).run()
+        assert life.hall.checkpoint_wanted
+
+    desk.live(play)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "sleep_s", "is_compacted"),
+    [
+        ({"min.cleanable.dirty.ratio": "0.01"}, 1, True),
+        ({"min.cleanable.dirty.ratio": "0.99"}, 1, False),
+        ({"min.cleanable.dirty.ratio": "0.99", "max.compaction.lag.ms": "60000"}, 1, False),
+        ({"min.cleanable.dirty.ratio": "0.99", "max.compaction.lag.ms": "60000"}, 61, True),
+        ({"min.cleanable.dirty.ratio": "0.01", "min.compaction.lag.ms": "60000"}, 1, False),
+        ({"min.cleanable.dirty.ratio": "0.01", "min.compaction.lag.ms": "60000"}, 61, True),
+    ],
+)
+def test_what_is_compacted_and_when(configuration: dict[str, str], sleep_s: int, is_compacted: bool) -> None:
+    """A third of the closed segments is dirty."""
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, COMPACT)
+        partition = life.partition("t")
+        for number in range(40):  # Nothing of these can be removed.
+            await life.send(partition, now(life, number, key=b"key-%d" % number))
+        await checkpoint(life.hall)
+        await LogCleaner(life.hall).run()
+        await configure_topic(life.hall, "t", {**COMPACT, **configuration})
+        for number in range(20):
+            await life.send(partition, now(life, number, key=b"again"))
+        await asyncio.sleep(sleep_s)
+        await checkpoint(life.hall)
+        before = partition.log.bytes_kept()
+        await LogCleaner(life.hall).run()
+        assert (partition.log.bytes_kept() < before) is is_compacted
+
+    desk.live(play)
+
+
+def test_the_longest_lag_closes_segments_too() -> None:
+    """An active segment is not compacted, so with a lag it is not active for longer."""
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {"cleanup.policy": "compact", "max.compaction.lag.ms": "60000"})
+        partition = life.partition("t")
+        for number in range(3):
+            await life.send(partition, now(life, number, key=b"k"))
+            await asyncio.sleep(61)
+        assert len(partition.log.segments) == 3
+        await configure_topic(life.hall, "t", {"max.compaction.lag.ms": "60000"})  # Not compacted.
+        await life.send(partition, now(life, 3, key=b"k"))
+        await asyncio.sleep(61)
+        await life.send(partition, now(life, 4, key=b"k"))
+        assert len(partition.log.segments) == 3
+
+    desk.live(play)
+
+
+def test_jitter_closes_segments_earlier_and_at_different_times() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 8, {"segment.ms": "100000", "segment.jitter.ms": "90000"})
+        ages = {life.partition("t", number).log.segment_ms for number in range(8)}
+        assert len(ages) == 8
+        assert all(10_000 <= age <= 100_000 for age in ages)
+        await configure_topic(life.hall, "t", {"segment.ms": "100000"})
+        assert {life.partition("t", number).log.segment_ms for number in range(8)} == {100_000}
+
+    desk.live(play)
+
+
+def test_without_a_policy_everything_is_kept() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        configuration = {"cleanup.policy": "", "segment.bytes": "3000", "retention.bytes": "6000", "retention.ms": "1"}
+        await create_topic(life.hall, "t", 1, configuration)
+        await fill(life)
+        await checkpoint(life.hall)
+        before = life.partition("t").log.bytes_kept()
+        await LogCleaner(life.hall).run()
+        assert (life.partition("t").log.start_offset, life.partition("t").log.bytes_kept()) == (0, before)
+
+    desk.live(play)
+
+
+def now(life: Life, number: int, key: bytes) -> bytes:
+    return batch_of(b"%d" % number + b"." * 400, key=key, timestamp_ms=life.hall.time.now_ms())
 
 
 @pytest.mark.parametrize("end", ["kill", "cut"])
@@ -144,3 +255,35 @@ def test_a_damaged_segment_does_not_keep_other_partitions_from_being_cleaned() -
         assert life.partition("t").log.bytes_kept() < before // 2
 
     desk.live(play)
+
+
+def test_a_segment_is_closed_at_its_age() -> None:
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {"segment.ms": "60000"})
+        partition = life.partition("t")
+        await life.send(partition, now(life, 0, key=b"k"))
+        await life.send(partition, now(life, 1, key=b"k"))
+        assert len(partition.log.segments) == 1
+        await asyncio.sleep(61)
+        await life.send(partition, now(life, 2, key=b"k"))
+        assert len(partition.log.segments) == 2
+
+    Desk().live(play)
+
+
+def test_tombstones_stay_for_the_time_that_the_topic_says() -> None:
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {**COMPACT, "delete.retention.ms": "60000"})
+        partition = life.partition("t")
+        gone = build_batch([Record(-1, life.hall.time.now_ms(), b"gone", None)])
+        await life.send(partition, gone)
+        await fill(life)
+        for expected_keys, later_s in (({b"gone"}, 61), (set(), 0)):
+            await checkpoint(life.hall)
+            await LogCleaner(life.hall).run()
+            records = [record for _, batch in stored_batches(partition) for record in read_records(batch, 0)]
+            assert {record.key for record in records if record.value is None} == expected_keys
+            await asyncio.sleep(later_s)
+            await fill(life)  # Something to compact again.
+
+    Desk().live(play)

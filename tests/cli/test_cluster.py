@@ -93,12 +93,12 @@ FETCHING = {"in_sync": False, "copied_bytes": 30, "copied_bytes_total": 120}
 
 def test_status_shows_replicas_and_copy_progress(run: Run, leader: ScriptedLeader) -> None:
     leader.views = [view(host(1), host(2, leaving=True), host(3, **FETCHING), host(4, keeps=False, in_sync=False))]
-    shown = run("cluster", "status", "--http", leader.address)
+    shown = run("cluster", "status", "--address", leader.address)
     assert shown.code == 0
     assert "follower, manager, leaving" in shown.out
     assert "fetches everything, 25 % of 120 B" in shown.out
     assert "doors" in shown.out
-    rows = json.loads(run("cluster", "status", "--http", leader.address, "-o", "json").out)
+    rows = json.loads(run("cluster", "status", "--address", leader.address, "-o", "json").out)
     assert [row["keeps"] for row in rows] == [True, True, True, False]
     assert (rows[2]["copied_bytes"], rows[2]["copied_bytes_total"]) == (30, 120)
 
@@ -106,7 +106,7 @@ def test_status_shows_replicas_and_copy_progress(run: Run, leader: ScriptedLeade
 def test_add_waits_until_the_host_is_in_sync(run: Run, leader: ScriptedLeader) -> None:
     alone = host(2, keeps=False, in_sync=False)
     leader.views = [view(host(1), alone), view(host(1), host(2, **FETCHING)), view(host(1), host(2))]
-    ended = run("cluster", "add", "2", "--http", leader.address)
+    ended = run("cluster", "add", "2", "--address", leader.address)
     assert ended.code == 0
     told_lines = ("it has begun", "node 2: fetches everything, 25 % of 120 B", "node 2 has everything")
     assert ended.err == "".join(f"{line}\n" for line in told_lines)
@@ -115,19 +115,19 @@ def test_add_waits_until_the_host_is_in_sync(run: Run, leader: ScriptedLeader) -
 
 def test_drain_returns_at_once_unless_wait_is_given(run: Run, leader: ScriptedLeader) -> None:
     leader.views = [view(host(1), host(2))]
-    ended = run("cluster", "drain", "2", "--http", leader.address, "-o", "json")
+    ended = run("cluster", "drain", "2", "--address", leader.address, "-o", "json")
     assert json.loads(ended.out) == {"message": "it has begun", "done": False}
     leader.views = [view(host(1), host(2)), view(host(1), host(2, leaving=True)), view(host(1), host(2, keeps=False))]
-    ended = run("cluster", "drain", "2", "--wait", "--http", leader.address, "-o", "json")
+    ended = run("cluster", "drain", "2", "--wait", "--address", leader.address, "-o", "json")
     assert json.loads(ended.out) == {"message": "node 2 keeps nothing any more", "done": True}
 
 
 def test_move_requests_source_and_target(run: Run, leader: ScriptedLeader) -> None:
     leader.views = [view(host(1), host(2))]
-    assert run("cluster", "move", "2", "4", "--no-wait", "--http", leader.address).code == 0
-    assert run("cluster", "move", "--spread", "--no-wait", "--http", leader.address).code == 0
-    assert "node 1 leads\n" in run("cluster", "move", "--leader", "1", "--http", leader.address).err
-    assert run("cluster", "factor", "5", "--no-wait", "--http", leader.address).code == 0
+    assert run("cluster", "move", "2", "4", "--no-wait", "--address", leader.address).code == 0
+    assert run("cluster", "move", "--spread", "--no-wait", "--address", leader.address).code == 0
+    assert "node 1 leads\n" in run("cluster", "move", "--leader", "1", "--address", leader.address).err
+    assert run("cluster", "factor", "5", "--no-wait", "--address", leader.address).code == 0
     assert leader.asked == [
         ("POST", "/api/v1/cluster/moves", {"source": 2, "target": 4}),
         ("POST", "/api/v1/cluster/moves", {}),
@@ -146,7 +146,7 @@ def test_move_with_missing_or_conflicting_arguments_is_a_usage_error(run: Run, w
 def test_a_refusal_is_one_line(run: Run, leader: ScriptedLeader) -> None:
     leader.views = [view(host(1), host(2))]
     leader.answer = (409, {"code": "operation-not-attempted", "message": "without node 2 1 host would keep the hall"})
-    ended = run("cluster", "drain", "2", "--wait", "--http", leader.address)
+    ended = run("cluster", "drain", "2", "--wait", "--address", leader.address)
     assert (ended.code, ended.out) == (1, "")
     assert ended.err == "longhall: without node 2 1 host would keep the hall\n"
 

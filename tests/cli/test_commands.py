@@ -10,11 +10,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
 from longhall.cli.exits import Exit
 from soak.node import Node
@@ -54,7 +56,7 @@ def produce(hall: Run, tmp_path: Path) -> Callable[..., Ended]:
     def produce_text(topic: str, text: str, *words: str) -> Ended:
         file = tmp_path / f"lines-{next(_numbers)}"
         file.write_text(text)
-        return hall("produce", topic, str(file), *words)
+        return hall("produce", topic, str(file), "--create", *words)
 
     return produce_text
 
@@ -123,10 +125,13 @@ def test_json_lines_copy_a_topic(hall: Run, name: str, tmp_path: Path) -> None:
     file = tmp_path / "messages"
     messages = [{"key": f"k{n}", "value": {"base64": "/wA="}, "headers": [["h", None]]} for n in range(5)]
     file.write_text("\n".join(json.dumps(message) for message in messages))
-    assert json.loads(good(hall("produce", name, str(file), "--format", "json", "-o", "json")))["messages"] == 5
+    assert (
+        json.loads(good(hall("produce", name, str(file), "--create", "--format", "json", "-o", "json")))["messages"]
+        == 5
+    )
     lines = good(hall("consume", name, "-o", "json"))
     file.write_text(lines)
-    good(hall("produce", name + "-copy", str(file), "--format", "json"))
+    good(hall("produce", name + "-copy", str(file), "--create", "--format", "json"))
     copied = [json.loads(line) for line in good(hall("consume", name + "-copy", "-o", "json")).splitlines()]
     assert [(each["key"], each["value"], each["headers"]) for each in copied] == [
         (each["key"], each["value"], each["headers"]) for each in messages
@@ -144,6 +149,22 @@ def test_a_wrong_line_ends_produce_with_its_number(hall: Run, name: str, produce
     assert hall("produce", name, "/nowhere/lines").code == Exit.USAGE
 
 
+def test_a_group_with_server_side_assignment_is_described(hall: Run, name: str, bootstrap: str) -> None:
+    good(hall("topic", "create", name, "-n", "2"))
+    settings = {"bootstrap.servers": bootstrap, "group.id": name, "group.protocol": "consumer", "client.id": "me"}
+    consumer = Consumer({**settings, "enable.auto.commit": False})
+    consumer.subscribe([name])
+    deadline = time.monotonic() + 30
+    while len(consumer.assignment()) < 2:
+        assert time.monotonic() < deadline, "the member got no partitions"
+        consumer.poll(0.05)
+    described = json.loads(good(hall("group", "describe", name, "-o", "json")))
+    assert (described["state"], described["assignor"]) == ("Stable", "uniform")
+    (member,) = described["members"]
+    assert (member["client"], member["partitions"]) == ("me", [f"{name}-0", f"{name}-1"])
+    consumer.close()
+
+
 def test_a_group_resumes_and_is_reset(hall: Run, name: str, produce: Callable[..., Ended]) -> None:
     group = name + "-readers"
     produce(name, "".join(f"{n}\n" for n in range(10)))
@@ -154,12 +175,12 @@ def test_a_group_resumes_and_is_reset(hall: Run, name: str, produce: Callable[..
     assert group in good(hall("group", "list"))
 
     planned = hall("group", "reset", group, "--to", "earliest")
-    assert "--execute" in planned.err
+    assert "--yes" in planned.err
     assert json.loads(good(hall("group", "describe", group, "-o", "json")))["lag"] == 5
-    moved = json.loads(good(hall("group", "reset", group, "--shift-by", "-2", "--execute", "-o", "json")))
+    moved = json.loads(good(hall("group", "reset", group, "--shift-by", "-2", "--yes", "-o", "json")))
     assert moved["offsets"] == [{"topic": name, "partition": 0, "committed": 5, "target": 3}]
     assert good(hall("consume", name, "--group", group)).split() == ["3", "4", "5", "6", "7", "8", "9"]
-    good(hall("group", "reset", group, "--to", "1 h ago", "--topic", f"{name}:0", "--execute"))
+    good(hall("group", "reset", group, "--to", "1 h ago", "--topic", f"{name}:0", "--yes"))
     assert json.loads(good(hall("group", "describe", group, "-o", "json")))["lag"] == 10
     good(hall("group", "delete", group, "--yes"))
     assert group not in good(hall("group", "list"))
@@ -203,10 +224,10 @@ def test_pipes(bootstrap: str, name: str) -> None:
     command = [sys.executable, "-m", "longhall.cli"]
     environment = {**os.environ, "LONGHALL_ADDRESS": bootstrap}
     text = "".join(f"line {n}\n" for n in range(5000))
-    done = subprocess.run([*command, "produce", name], input=text, env=environment, text=True, check=True)
+    done = subprocess.run([*command, "produce", name, "--create"], input=text, env=environment, text=True, check=True)
     assert done.returncode == 0
     with subprocess.Popen(
-        [*command, "consume", name, "--follow", "--from", "beginning"],
+        [*command, "consume", name, "--follow", "--from", "start"],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -37,7 +37,7 @@ def large_lines(tmp_path: Path) -> Path:
 
 
 def produced(run: Run, node: Node, topic: str, file: Path) -> None:
-    ended = run("produce", topic, str(file), "--address", node.bootstrap)
+    ended = run("produce", topic, str(file), "--create", "--address", node.bootstrap)
     assert ended.code == 0, ended.err
 
 

@@ -99,6 +99,21 @@ def test_sent_arguments_and_lines_are_received(hall: Run, name: str, typed: Call
     assert told(hall("queue", "describe", name, "-o", "json"))["depth"]["in_flight"] == 0
 
 
+def test_several_queues_are_received_by_weight(hall: Run, name: str) -> None:
+    other = name + "-other"
+    for queue in (name, other):
+        good(hall("queue", "create", queue))
+        good(hall("send", queue, *[f"{queue} {number}" for number in range(4)]))
+    lines = good(hall("receive", f"{name}=3", other, "-n", "4")).splitlines()
+    assert sorted(line.split()[0] for line in lines) == [name, name, name, other]
+    rest = [json.loads(line) for line in good(hall("receive", f"{name}=3", other, "--all", "-o", "json")).splitlines()]
+    assert sorted(one["queue"] for one in rest) == [name, other, other, other]
+    assert hall("receive", name, other, "--wait", "10ms").err.strip().endswith(f"{name}, {other}")
+    for wrong in (f"{name}=0", f"{name}=many", f"{name}={10**9}"):
+        assert hall("receive", wrong, other).code == Exit.USAGE
+    assert hall("receive", name, name).code == Exit.USAGE
+
+
 def test_json_lines_of_receive_are_input_of_send(hall: Run, name: str, typed: Callable[[bytes], None]) -> None:
     good(hall("queue", "create", name))
     good(hall("queue", "create", name + "-copy"))
@@ -250,7 +265,7 @@ def test_refusals_are_one_line_with_advice(hall: Run, name: str) -> None:
         (("send", name, "x", "--delay", "fish"), Exit.USAGE, "--delay"),
         (("send", name, "--file", "/nowhere/at-all"), Exit.USAGE, "No such file"),
         (("receive", name, "--wait", "forever"), Exit.USAGE, "--follow"),
-        (("dlq", "show", name, "nothing"), Exit.REFUSED, "dlq list"),
+        (("dlq", "show", name, "nothing"), Exit.REFUSED, "--dead-letters"),
     ):
         ended = hall(*words)
         assert ended.code == code, (words, ended)
@@ -263,13 +278,13 @@ def test_refusals_are_one_line_with_advice(hall: Run, name: str) -> None:
 
 
 def test_an_address_without_a_node_is_one_line(run: Run, node: Node) -> None:
-    ended = run("queue", "list", "--http", "127.0.0.1:1")
+    ended = run("queue", "list", "--address", "127.0.0.1:1")
     assert ended.code == Exit.UNREACHABLE
     assert "longhall serve" in ended.err
-    assert run("queue", "list", "--http", "nonsense").code == Exit.USAGE
-    stranger = run("queue", "list", "--http", node.sqs)
+    assert run("queue", "list", "--address", "nonsense").code == Exit.USAGE
+    stranger = run("queue", "list", "--address", node.sqs)
     assert stranger.code == Exit.REFUSED
-    assert "--http" in stranger.err
+    assert "--address" in stranger.err
 
 
 def test_with_credentials(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,12 +292,12 @@ def test_with_credentials(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.write_text("[alice]\naws_access_key_id = ALICE\naws_secret_access_key = wonderland\n")
     file.chmod(0o600)
     with Node(tmp_path / "data", options=("--credentials", str(file))) as node:
-        refused = run("queue", "list", "--http", node.http)
+        refused = run("queue", "list", "--address", node.http)
         assert refused.code == Exit.REFUSED
         assert "LONGHALL_SECRET" in refused.err
         monkeypatch.setenv("LONGHALL_ACCESS_KEY", "ALICE")
         monkeypatch.setenv("LONGHALL_SECRET", "wonderland")
-        assert run("queue", "list", "--http", node.http).code == 0
+        assert run("queue", "list", "--address", node.http).code == 0
 
 
 def test_watch_repeats_the_table(hall: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,19 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from soak.node import Node
+
 pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "longhall.cli", "serve"]
-FREE = ("--kafka", "127.0.0.1:0", "--sqs", "127.0.0.1:0", "--http", "127.0.0.1:0")
+FREE = ("--kafka", "127.0.0.1:0", "--sqs", "127.0.0.1:0", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
 
 
 def refused(*words: str) -> str:
@@ -70,3 +74,38 @@ def test_a_directory_is_locked_by_one_node_and_sigterm_stops_it_cleanly(tmp_path
         for line in node.stderr.read().splitlines():
             assert {"time", "level", "room", "event"} <= set(json.loads(line))
     assert not ready_file.exists()
+
+
+def test_the_log_has_what_was_made_and_refused_and_is_json_alone(tmp_path: Path) -> None:
+    """Standard output and standard error together, with a client that makes, refuses, uses and deletes."""
+    with Node(tmp_path / "data", options=["--log-format", "json"]) as node:
+        api = f"http://{node.http}/api/v1/queues"
+
+        def ask(method: str, url: str, body: object = None) -> None:
+            data = None if body is None else json.dumps(body).encode()
+            request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+            try:
+                urllib.request.urlopen(request, timeout=30).close()
+            except urllib.error.HTTPError as refusal:
+                refusal.close()
+
+        ask("POST", api, {"name": "jobs"})
+        for _ in range(5):
+            ask("POST", api, {"name": "jobs"})
+        ask("POST", f"{api}/jobs/messages", {"messages": [{"body": "x"}]})
+        with urllib.request.urlopen(f"{api}/jobs", timeout=30) as answer:
+            assert json.load(answer)["depth"]["available"] == 1
+        with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=30) as answer:
+            metrics = answer.read().decode()
+        ask("DELETE", f"{api}/jobs")
+        node.stop()
+        lines = [json.loads(line) for line in node.log_file.read_text().splitlines()]
+    events = [line["event"] for line in lines]
+    assert any(event.startswith("ready; kafka 127.0.0.1:") for event in events)
+    assert "a queue was created" in events
+    assert "a queue was deleted" in events
+    [refused] = [line for line in lines if line["event"] == "a request was refused"]
+    assert (refused["door"], refused["request"], refused["error"]) == ("http", "POST queues", "queue-exists")
+    assert 'longhall_build_info{version="' in metrics
+    assert 'longhall_queue_messages_settled_total{queue="jobs"} 0' in metrics
+    assert 'kafka_network_requestmetrics_requests_total{request="CreateTopics"} 0' in metrics

@@ -14,6 +14,7 @@ from longhall.client.refusals import Refused, Unreachable
 from longhall.errors import Code, LonghallError
 from longhall.records.compression import CODEC_MAX, ZSTD
 from longhall.records.partitioner import partition_for
+from longhall.records.profiles import batching_of
 from simulation.world import SimulatedWorld
 from tests.client.conftest import Play
 from tests.client.scripted import DROP, FETCH, INIT_PRODUCER_ID, LOSE, PRODUCE, SILENT, ScriptedBroker
@@ -57,6 +58,32 @@ def test_many_records_are_sent_in_few_batches(play: Play, compression: int) -> N
             assert each.result().partition == partition_for(b"%d" % number, 2)
         assert sum(len(log) for log in broker.logs.values()) < 40
         assert sum(len(values) for values in (await read_all(hall)).values()) == 1000
+
+    play(scene)
+
+
+def test_the_profile_decides_how_many_batches_a_producer_sends(play: Play) -> None:
+    async def scene(broker: ScriptedBroker, hall: Hall, world: SimulatedWorld) -> None:
+        counts: dict[str, int] = {}
+        tuned = {"longhall.profile": "throughput", "longhall.producer.linger.ms": "0"}
+        small = {"longhall.profile": "throughput", "longhall.producer.batch.bytes": "1"}
+        for name, config in {
+            "latency": {"longhall.profile": "latency"},
+            "throughput": {"longhall.profile": "throughput"},
+            "tuned": tuned,
+            "small": small,
+        }.items():
+            batching = batching_of(config)
+            options = Options(linger_ms=batching.linger_ms, batch_bytes_max=batching.batch_bytes_max)
+            producer = Producer(hall, world.clock, options)
+            before = len(broker.logs[0])
+            for number in range(20):
+                await producer.send("t", b"%d" % number, partition=0)
+                await asyncio.sleep(0.01)
+            await producer.close()
+            counts[name] = len(broker.logs[0]) - before
+        assert counts["throughput"] <= 8
+        assert min(counts["latency"], counts["tuned"], counts["small"]) >= 15, counts
 
     play(scene)
 

@@ -12,6 +12,12 @@ from tests.clients.conftest import SESSION_MS, WAIT_SECONDS
 
 Settings = dict[str, Any]
 
+CLASSIC_TIMES = {
+    "session.timeout.ms": SESSION_MS,
+    "heartbeat.interval.ms": 300,
+}  # The consumer protocol has the server's.
+PROTOCOLS = ("classic", "consumer")  # Of groups.
+
 
 def new_producer(bootstrap: str, **settings: Any) -> Producer:
     """A producer that waits for every acknowledgement; `_` in a setting's name stands for a dot."""
@@ -20,15 +26,15 @@ def new_producer(bootstrap: str, **settings: Any) -> Producer:
 
 def new_consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
     """A consumer that starts at the beginning and commits only when told."""
+    classic = {} if settings.get("group_protocol") == "consumer" else CLASSIC_TIMES
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 300,
             "topic.metadata.refresh.interval.ms": 2000,
+            **classic,
             **dotted(settings),
         }
     )

@@ -1,7 +1,7 @@
 """A consumer in a process of its own, so that a test can kill it.
 
-`python member.py BOOTSTRAP GROUP TOPIC STRATEGY` prints the partitions that it owns as a JSON list whenever they
-change.
+`python member.py BOOTSTRAP GROUP TOPIC SETTINGS`, with settings in JSON, prints the partitions that it owns as a JSON
+list whenever they change.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from confluent_kafka import Consumer
 
 
 def main() -> None:
-    bootstrap, group, topic, strategy = sys.argv[1:]
+    bootstrap, group, topic, settings = sys.argv[1:]
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": 6000,
-            "heartbeat.interval.ms": 300,
-            "partition.assignment.strategy": strategy,
+            **json.loads(settings),
         }
     )
     consumer.subscribe([topic])

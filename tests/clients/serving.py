@@ -88,6 +88,10 @@ class Hosts(Node):
         return str(self._next()["sqs"])
 
     @property
+    def amqp(self) -> str:
+        return str(self._next()["amqp"])
+
+    @property
     def http(self) -> str:
         return str(self._next()["http"])
 

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.clients.conftest import WAIT_SECONDS, FreshName, MakeTopic, eventually
-from tests.clients.librdkafka import new_consumer, new_producer, owned_by, poll_until, read, read_all, send
+from tests.clients.librdkafka import PROTOCOLS, new_consumer, new_producer, owned_by, poll_until, read, read_all, send
 
 
 def result(futures: dict[Any, Any]) -> Any:
@@ -158,11 +158,12 @@ def test_offsets_are_listed_by_what_they_mean(bootstrap: str, admin: AdminClient
     assert offset(OffsetSpec.for_timestamp(9001)) == -1
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_groups_are_listed_described_and_deleted(
-    bootstrap: str, admin: AdminClient, topic: str, fresh_name: FreshName
+    bootstrap: str, admin: AdminClient, topic: str, fresh_name: FreshName, protocol: str
 ) -> None:
     group = fresh_name("group")
-    member = new_consumer(bootstrap, group, client_id="the-member")
+    member = new_consumer(bootstrap, group, client_id="the-member", group_protocol=protocol)
     member.subscribe([topic])
     send(new_producer(bootstrap), topic, [b"x"])
     read(member, 1)
@@ -171,11 +172,12 @@ def test_groups_are_listed_described_and_deleted(
 
     described = result(admin.describe_consumer_groups([group]))
     assert described.state.name == "STABLE"
-    assert described.partition_assignor == "range"
+    assert described.type.name == protocol.upper()
+    assert described.partition_assignor == ("range" if protocol == "classic" else "uniform")
     assert [m.client_id for m in described.members] == ["the-member"]
     assert [(p.topic, p.partition) for p in described.members[0].assignment.topic_partitions] == [(topic, 0)]
     listed = admin.list_consumer_groups().result(WAIT_SECONDS).valid
-    assert {"STABLE"} == {g.state.name for g in listed if g.group_id == group}
+    assert {("STABLE", protocol.upper())} == {(g.state.name, g.type.name) for g in listed if g.group_id == group}
     assert refusal(admin.delete_consumer_groups([group])) == "NON_EMPTY_GROUP"
 
     member.close()
@@ -185,8 +187,9 @@ def test_groups_are_listed_described_and_deleted(
     assert refusal(admin.delete_consumer_groups([group])) == "GROUP_ID_NOT_FOUND"
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_offsets_of_a_group_are_listed_and_altered(
-    bootstrap: str, admin: AdminClient, make_topic: MakeTopic, fresh_name: FreshName
+    bootstrap: str, admin: AdminClient, make_topic: MakeTopic, fresh_name: FreshName, protocol: str
 ) -> None:
     topic, group = make_topic(partitions=2), fresh_name("group")
     send(new_producer(bootstrap), topic, [str(n) for n in range(10)], partition=0)
@@ -195,7 +198,7 @@ def test_offsets_of_a_group_are_listed_and_altered(
     listed = result(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
     assert {(p.partition, p.offset) for p in listed.topic_partitions} == {(0, 6), (1, 0)}
 
-    member = new_consumer(bootstrap, group)
+    member = new_consumer(bootstrap, group, group_protocol=protocol)
     member.subscribe([topic])
     assert [int(m.value()) for m in read(member, 4)] == [6, 7, 8, 9]
     # A group with members moves its own offsets.

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.clients.conftest import WAIT_SECONDS, FreshName, MakeTopic
-from tests.clients.librdkafka import new_consumer, new_producer, read, read_all, send
+from tests.clients.librdkafka import PROTOCOLS, new_consumer, new_producer, read, read_all, send
 
 
 def transactional(bootstrap: str, name: str, **settings: object) -> Producer:
@@ -76,14 +76,15 @@ def test_end_offsets_depend_on_the_isolation(bootstrap: str, topic: str, fresh_n
     producer.abort_transaction(WAIT_SECONDS)
 
 
-def test_consume_transform_produce(bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_consume_transform_produce(bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName, protocol: str) -> None:
     """The offsets move with the output: an aborted round is read again, a committed one is not."""
     source, target, group = make_topic(), make_topic(), fresh_name("group")
     send(new_producer(bootstrap), source, ["a", "b", "c", "d"])
     producer = transactional(bootstrap, fresh_name("txn"))
 
     def round_of_two(commit: bool) -> list[str]:
-        consumer = new_consumer(bootstrap, group, isolation_level="read_committed")
+        consumer = new_consumer(bootstrap, group, isolation_level="read_committed", group_protocol=protocol)
         consumer.subscribe([source])
         messages = read(consumer, 2)
         producer.begin_transaction()
@@ -175,11 +176,14 @@ def test_an_empty_transaction_leaves_no_trace(bootstrap: str, topic: str, fresh_
     assert values(bootstrap, topic, "read_uncommitted") == []
 
 
-def test_offsets_of_an_open_transaction_wait(bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_offsets_of_an_open_transaction_wait(
+    bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName, protocol: str
+) -> None:
     """Until the transaction ends, the group's committed offset is what it was before."""
     topic, group = make_topic(), fresh_name("group")
     send(new_producer(bootstrap), topic, ["a", "b", "c"])
-    consumer = new_consumer(bootstrap, group)
+    consumer = new_consumer(bootstrap, group, group_protocol=protocol)
     consumer.subscribe([topic])
     first = read(consumer, 1)
     consumer.commit(message=first[0], asynchronous=False)

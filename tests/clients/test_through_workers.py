@@ -25,7 +25,7 @@ from tests.clients import (
     test_confluent_transactions,
 )
 from tests.clients.conftest import FreshName, MakeTopic
-from tests.clients.librdkafka import new_producer, send
+from tests.clients.librdkafka import PROTOCOLS, new_producer, send
 from tests.clients.serving import Served
 from tests.clients.sqs import test_both_doors, test_messages, test_resource
 from tests.clients.sqs.conftest import CREDENTIALS, REGION, endpoint_of, write_credentials
@@ -70,8 +70,11 @@ def test_records(bootstrap: str, topic: str, fresh_name: FreshName) -> None:
 
 
 def test_groups_and_transactions(bootstrap: str, make_topic: MakeTopic, fresh_name: FreshName) -> None:
-    test_confluent_groups.test_a_group_continues_at_its_committed_offset(bootstrap, make_topic, fresh_name)
-    test_confluent_transactions.test_consume_transform_produce(bootstrap, make_topic, fresh_name)
+    for protocol in PROTOCOLS:
+        test_confluent_groups.test_a_group_continues_at_its_committed_offset(
+            bootstrap, make_topic, fresh_name, protocol
+        )
+        test_confluent_transactions.test_consume_transform_produce(bootstrap, make_topic, fresh_name, protocol)
 
 
 def test_administration(admin: AdminClient, fresh_name: FreshName) -> None:

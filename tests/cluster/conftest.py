@@ -15,6 +15,7 @@ from tests.left_out import leave_out
 REAL = (
     "rolling.py",
     "test_any_node.py",
+    "test_elections_by_clients.py",
     "test_growing.py",
     "test_health.py",
     "test_leader_keeps.py",

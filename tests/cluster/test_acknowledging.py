@@ -94,6 +94,38 @@ def test_entries_under_way_when_too_few_replicas_are_left_are_stored_and_not_ack
     play(script)
 
 
+def test_a_topic_has_its_own_minimum_of_replicas_in_sync() -> None:
+    async def script(cluster: LogCluster) -> None:
+        leader = await cluster.wait_for_leader()
+        for least in ("1", "2", "3"):
+            configuration = {"min.insync.replicas": least}
+            await leader.process.start(create_topic(leader.hall, f"at-least-{least}", 1, configuration))
+        await leader.process.start(create_topic(leader.hall, "usual", 1, {}))
+        await cluster.wait_until_settled()
+
+        async def accepted() -> list[str]:
+            names = ("at-least-1", "at-least-2", "at-least-3", "usual")
+            return [name for name in names if await leader.process.start(leader.produce(name, 0, ["x"])) >= 0]
+
+        assert await accepted() == ["at-least-1", "at-least-2", "at-least-3", "usual"]
+        first, second = hosts_of_followers(cluster, leader)
+        cut(cluster, leader, [first])
+        await leader.process.start(leader.produce("usual", 0, ["while one is lost"]))
+        assert leader.hall.in_sync_count == 2
+        assert await accepted() == ["at-least-1", "at-least-2", "usual"]
+        cut(cluster, leader, [second])
+        await leader.process.start(leader.produce("at-least-1", 0, ["while two are lost"]))
+        assert leader.hall.in_sync_count == 1
+        assert await accepted() == ["at-least-1"]
+        heal(cluster, leader, [first, second])
+        await cluster.pass_time(5.0)
+        await cluster.settle()
+        for node in cluster.nodes.values():
+            assert len(contents_of(node.hall)[("at-least-3", 0)]) == 1
+
+    play(script)
+
+
 def test_readers_do_not_see_what_only_one_host_has() -> None:
     async def script(cluster: LogCluster) -> None:
         leader = await cluster.wait_for_leader()

@@ -158,12 +158,12 @@ def test_missing_nodes_are_named_and_an_operator_may_override(four: Four, ensemb
     assert shown.returncode == 0, shown.stderr
     assert "cannot be rebuilt safely" in shown.stdout + shown.stderr
     assert f"nodes {min(away, leader)}, {max(away, leader)}" in shown.stdout + shown.stderr
-    refused = command("cluster", "recover", "--http", http, "--apply")
+    refused = command("cluster", "recover", "--http", http, "--yes")
     assert refused.returncode != 0
     assert "--unclean" in refused.stderr
     dry = command("cluster", "recover", "--http", http, "--unclean", str(stays))
     assert "is not known" in dry.stdout + dry.stderr
-    done = command("cluster", "recover", "--http", http, "--unclean", str(stays), "--apply")
+    done = command("cluster", "recover", "--http", http, "--unclean", str(stays), "--yes")
     assert done.returncode == 0, done.stderr
     node.wait_ready(60)
     assert readable(node.bootstrap) == words

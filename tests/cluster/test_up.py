@@ -77,7 +77,7 @@ def test_a_cluster_survives_down_and_up(ensemble: Ensemble, tmp_path: Path) -> N
     """`ensemble` is not used: where it cannot be started, this test cannot run either."""
     with running(tmp_path) as told:
         assert told["zookeeper"].startswith("zk://127.0.0.1:")
-        assert [set(node) for node in told["nodes"]] == [{"node", "pid", "kafka", "sqs", "http", "peers"}] * 3
+        assert [set(node) for node in told["nodes"]] == [{"node", "pid", "kafka", "sqs", "amqp", "http", "peers"}] * 3
         for node in told["nodes"]:
             rows = _status(node["http"])
             assert [row["node"] for row in rows] == [1, 2, 3]

@@ -41,7 +41,8 @@ async def test_every_queue_has_its_numbers() -> None:
     assert samples["longhall_queue_fates_total", "jobs", "settled"] == 4
     assert samples["longhall_queue_fates_lost_total", "jobs", ""] == 2
     assert samples["longhall_queue_paused", "idle", ""] == 1
-    assert ("longhall_queue_dead_letters_total", "idle", "attempts") not in samples
+    assert samples["longhall_queue_dead_letters_total", "idle", "attempts"] == 0
+    assert samples["longhall_queue_messages_settled_total", "idle", ""] == 0
 
 
 async def test_a_name_may_hold_anything() -> None:

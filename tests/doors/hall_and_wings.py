@@ -25,6 +25,9 @@ from longhall.world.real.world import real_world
 FIRST, SECOND = 1, 2  # The numbers of the wings.
 
 
+FREE: dict[str, Any] = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+
+
 def broker_of(wing: int) -> int:
     """The broker id of the process of a wing, which is on host 1."""
     return wing * WING_STEP + 1
@@ -127,7 +130,7 @@ async def hall_and_wings(directory: Path) -> AsyncIterator[HallAndWings]:
     nodes: list[Node] = []
     try:
         for world in worlds:
-            settings = Settings(kafka="127.0.0.1:0", sqs="127.0.0.1:0", http="127.0.0.1:0", drain_ms=0)
+            settings = Settings(**FREE, drain_ms=0)
             nodes.append(Node(world, settings))
             await nodes[-1].start(lambda error: None)
         main, first, second = nodes

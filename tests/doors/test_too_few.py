@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from longhall.broker.topic_administration import create_topic
 from longhall.doors.kafka.errors import ERROR_OF
 from longhall.errors import Code
+from tests.doors.kafka.asking import ask, batch, produce_request
 from tests.doors.kafka.test_quotas import produce
 from tests.doors.sqs.clients import client
 from tests.doors.two_nodes import two_nodes
@@ -34,6 +35,33 @@ async def test_a_kafka_producer_is_told(tmp_path: Path) -> None:
         partition = hall.partition("safe", 0)
         assert partition is not None
         assert partition.high_watermark == 1
+
+
+async def test_a_topic_with_a_minimum_of_its_own(tmp_path: Path) -> None:
+    """Two replicas are in sync here. Producers that want one copy are not asked to wait for others."""
+    async with two_nodes(tmp_path) as two:
+        hall = two.leader.hall
+        hall.in_sync_count = 2
+        for least in ("2", "3"):
+            await create_topic(hall, f"least-{least}", 1, {"min.insync.replicas": least})
+
+        async def error_of(name: str, acks: int) -> int:
+            answer = await ask(two.leader, produce_request([(name, 0)], batch(), acks), 9)
+            code: int = answer.responses[0].partition_responses[0].error_code
+            return code
+
+        before, behind = (ERROR_OF[code] for code in (Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+        assert [await error_of(name, -1) for name in ("least-2", "least-3")] == [0, before]
+        assert [await error_of(name, 1) for name in ("least-2", "least-3")] == [0, 0]
+        assert [hall.routes[name][0].log.next_offset for name in ("least-2", "least-3")] == [2, 1]
+        under_way = asyncio.ensure_future(error_of("least-2", -1))
+        for _ in range(100_000):
+            if hall.routes["least-2"][0].log.next_offset == 3:
+                break
+            await asyncio.sleep(0)
+        hall.in_sync_count = 1  # A host is lost between the append and the commit.
+        assert await under_way == behind
+        assert hall.routes["least-2"][0].high_watermark == 3
 
 
 async def test_an_idempotent_producer_tries_again_until_enough_are_back_and_is_there_once(tmp_path: Path) -> None:

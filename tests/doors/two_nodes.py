@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from longhall.broker.leadership import Host
 from longhall.cluster.rpc.authentication import Secrets
@@ -18,6 +19,9 @@ from longhall.service.call_codec import decode_call
 from longhall.world.real.world import real_world
 
 LEADER, FOLLOWER = 1, 2
+FREE: dict[str, Any] = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+
+
 SECRET = b"a secret of the two nodes"
 
 
@@ -99,9 +103,7 @@ async def two_nodes(directory: Path) -> AsyncIterator[TwoNodes]:
     nodes: dict[int, Node] = {}
     try:
         for number, world in worlds.items():
-            nodes[number] = Node(
-                world, Settings(kafka="127.0.0.1:0", sqs="127.0.0.1:0", http="127.0.0.1:0", drain_ms=0)
-            )
+            nodes[number] = Node(world, Settings(**FREE, drain_ms=0))
             await nodes[number].start(lambda error: None)
         told = {number: Told(number, nodes) for number in nodes}
         for number, node in nodes.items():

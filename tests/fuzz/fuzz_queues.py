@@ -85,9 +85,9 @@ def _records(data: bytes) -> None:
     _same(letter, fields)
     assert (letter.dead_letter_source, letter.attempts, letter.expires_ms) == ("source", 9, 0)
     assert len(letter.deaths.split("\n")) <= envelope.DEATHS_MAX
-    back = decode_record(_placed(envelope.redriven_record(dead, 3_000)), 4)
+    back = decode_record(_placed(envelope.redriven_record(dead, "new", 3_000)), 4)
     _same(back, fields)
-    assert (back.dead_letter_source, back.attempts) == ("", 0)
+    assert (back.message_id, back.dead_letter_source, back.attempts) == ("new", "", 0)
     envelope.edited_record(record, identity, 2_000, b"other", None)
     _sent_again(fields)
 

@@ -78,7 +78,7 @@ def test_dev_refuses_an_unknown_word_and_lists_the_known() -> None:
 
 
 def test_every_dependency_is_pinned_with_its_hash() -> None:
-    for lock in ("dev.txt", "uv.txt"):
+    for lock in ("runtime.txt", "build.txt", "dev.txt", "uv.txt"):
         text = (ROOT / "requirements" / lock).read_text()
         entries = [entry for entry in re.split(r"\n(?=\S)", text) if entry.strip() and not entry.startswith("#")]
         loose = [entry.split()[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry]

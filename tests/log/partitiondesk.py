@@ -59,10 +59,10 @@ def read(log: PartitionLog, offset: int, bytes_max: int = 1 << 20, limit: int = 
             )
             index = said.get("index", b"")
             assert isinstance(index, bytes)
-            supplied = Supplied(cold.path, 0, index, rebuilt=True)
+            supplied = Supplied(cold.path, 0, index, rebuilt=True, version=cold.version)
         else:
             data = log._files.get(cold.path).read_at(cold.position, cold.size)
-            supplied = Supplied(cold.path, cold.position, data)
+            supplied = Supplied(cold.path, cold.position, data, version=cold.version)
 
 
 def bytes_of(result: Read) -> bytes:

@@ -11,6 +11,7 @@ from longhall.log.frames import STARTS_SEGMENT
 from longhall.log.layout import index_path, segment_path
 from longhall.log.partition import RELATIVE_OFFSET_MAX
 from longhall.log.segment import INDEX_INTERVAL_BYTES
+from longhall.log.segment_reads import Supplied
 from longhall.records.batch import Record, build_batch, parse_header
 from tests.log.partitiondesk import (
     PARTITION,
@@ -84,6 +85,23 @@ def test_cold_data_and_cold_indexes_are_requested_and_then_read() -> None:
     assert asked.cold is not None
     for offset in range(60):
         assert bytes_of(read(again, offset, 1)) == batches[offset]
+
+
+def test_bytes_that_were_read_before_a_file_was_replaced_are_read_again() -> None:
+    host = new_host()
+    log = open_log(host)
+    fill(log, 60)
+    log.flush()
+    again = open_log(host)
+    again.restore(log.snapshot())
+    read(again, 0)  # Its index is in memory now.
+    host.faults.cold_read_chance = 1.0
+    cold = again.read(0, 100, 60).cold
+    assert cold is not None
+    supplied = Supplied(cold.path, cold.position, bytes(cold.size), version=cold.version)
+    assert again.read(0, 100, 60, supplied).code is Code.STORAGE_DAMAGED  # These bytes are used, and they are wrong.
+    again.mended(0)
+    assert again.read(0, 100, 60, supplied).code is None
 
 
 @pytest.mark.parametrize("spoil", ["missing", "torn", "flipped", "newer", "of another size"])

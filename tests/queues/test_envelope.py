@@ -16,6 +16,7 @@ from longhall.queues.envelope import (
     OFFSET_MAX,
     PARTITION_MAX,
     PREFIX,
+    RECEIVED,
     dead_letter_record,
     decode_record,
     derive_message_id,
@@ -120,12 +121,14 @@ def test_every_record_of_a_kafka_producer_is_a_message(record: Record, partition
     assert list(fields.attributes) == list(dict.fromkeys(name for name, _ in plain))
     for name, (_, value) in fields.attributes.items():
         assert value == next(found for other, found in plain if other == name)  # The first wins.
-    group, expires_ms = peek_fields(record)
+    group, expires_ms, due_ms = peek_fields(record)
+    assert due_ms == fields.due_ms or (DUE, None) in record.headers
     assert expires_ms == fields.expires_ms or (EXPIRES, None) in record.headers
     assert due_of(record) == fields.due_ms or (DUE, None) in record.headers
     assert group_text(group) == (fields.group or group_text(record.key or b""))
     assert released_record(record, partition, 7) == moved_record(record, fields.message_id, 7)
-    identity, named_group, message_id = sent_as(record)
+    identity, named_group, message_id, received_ms = sent_as(record)
+    assert received_ms == record.timestamp_ms or (RECEIVED, b"%d" % received_ms) in record.headers
     assert identity == (fields.deduplication_id if fields.sent_ms == record.timestamp_ms else "")
     assert (named_group, message_id or derive_message_id(partition, record.offset)) == (fields.group, fields.message_id)
 
@@ -137,8 +140,8 @@ def test_headers_that_are_not_text_are_binary_attributes() -> None:
 
 
 def test_the_key_is_the_default_group() -> None:
-    assert peek_fields(Record(0, 0, b"k", b"")) == (b"k", 0)
-    assert peek_fields(encode_record(Outgoing(body=b"", key=b"k", group="g"), "", 0, expires_ms=9)) == (b"g", 9)
+    assert peek_fields(Record(0, 0, b"k", b"")) == (b"k", 0, 0)
+    assert peek_fields(encode_record(Outgoing(body=b"", key=b"k", group="g"), "", 0, expires_ms=9)) == (b"g", 9, 0)
     assert group_text(b"\xff\x00") == "hex:ff00"
 
 
@@ -181,10 +184,10 @@ def test_a_dead_letter_has_its_history_and_a_redriven_one_keeps_it() -> None:
     assert (fields.attempts, fields.first_received_ms, fields.sent_ms, fields.message_id) == (3, 200, 100, "m-1")
     assert (fields.expires_ms, fields.priority, fields.deaths) == (0, 2, "6000 3 expired orders")
     died.offset = 4
-    again = redriven_record(died, 7000)
+    again = redriven_record(died, "m-2", 7000)
     fields = decode_record(Record(9, 7000, again.key, again.value, again.headers), 1)
     assert (fields.dead_letter_source, fields.attempts, fields.sent_ms) == ("", 0, 7000)
-    assert fields.message_id == derive_message_id(1, 9)
+    assert fields.message_id == "m-2"
     for attempt in range(DEATHS_MAX + 3):
         again = dead_letter_record(again, "m-1", 8000 + attempt, "orders", "attempts", 1)
     lines = decode_record(again, 1).deaths.split("\n")

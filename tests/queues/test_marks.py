@@ -304,8 +304,10 @@ class PartsMachine(RuleBasedStateMachine):
         assert candidate is None or candidate.group == message.group
         if message.settled:
             return False
-        if any(one.group == message.group and self.is_out(one) for one in self.messages.values()):
-            return False
+        for at, one in self.messages.items():
+            is_later_here = at[0] == place[0] and one.number > message.number
+            if one.group == message.group and self.is_out(one) and not is_later_here:
+                return False
         older = [
             at
             for at, one in self.messages.items()

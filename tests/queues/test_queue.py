@@ -6,7 +6,7 @@ import pytest
 
 from longhall.errors import Code
 from longhall.queues.events import Died, LaneOpened, Recounted
-from longhall.queues.outcomes import GONE, LENGTH, Candidate, Overflow, Status
+from longhall.queues.outcomes import GONE, LENGTH, UNREADABLE, Candidate, Overflow, Status
 from longhall.queues.queue import Queue
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.queues.desk import QUEUE, Desk, durable
@@ -187,11 +187,44 @@ def test_a_group_is_delivered_in_order_and_blocks_meanwhile() -> None:
         desk.send(1, group=group)
     first = desk.receive(0, count=2)
     assert [given.candidate.offset for given in first] == [0, 1]
-    assert desk.offsets(1, count=10) == [2, 4, 5]
+    assert desk.offsets(1, count=10) == [2, 5, 4]
     assert desk.give_back(2, first[0]) is None
-    assert desk.offsets(3, count=10) == []  # The second of them is still out.
+    (again,) = desk.receive(3, count=10)
+    assert again.candidate.offset == 0  # The second of them is still out, and nothing overtakes it.
     desk.settle(4, first[1])
-    assert desk.offsets(5, count=10) == [0, 3]
+    assert desk.offsets(5, count=10) == []
+    desk.settle(6, again)
+    assert desk.offsets(7, count=10) == [3]
+
+
+def test_a_fifo_request_gets_as_many_messages_of_one_group_as_possible() -> None:
+    desk = Desk(QueueSettings(fifo=True))
+    for group in "abcabcabc":
+        desk.send(1, group=group)
+    assert desk.offsets(0, count=2) == [0, 3]
+    assert desk.offsets(1, count=4) == [1, 4, 7, 2]
+    assert desk.offsets(2, count=10) == []
+
+
+def test_groups_that_were_delivered_before_follow_the_others_in_a_reply() -> None:
+    desk = Desk(QueueSettings(fifo=True))
+    for group in "aab":
+        desk.send(1, group=group)
+    first = desk.receive(0, count=2)
+    for given in first:
+        assert desk.give_back(1, given) is None
+    assert desk.offsets(2, count=10) == [2, 0, 1]
+
+
+@pytest.mark.parametrize("out", [0, 1, 2])
+def test_a_fifo_group_is_available_up_to_the_first_message_that_is_out(out: int) -> None:
+    desk = Desk(QueueSettings(fifo=True))
+    desk.send(3, group="a")
+    taken = desk.receive(0, count=3)
+    for index, given in enumerate(taken):
+        if index != out:
+            assert desk.give_back(1, given) is None
+    assert desk.offsets(2, count=10) == list(range(out))
 
 
 def test_the_scan_of_a_fifo_queue_stops_when_too_much_is_passed() -> None:
@@ -335,3 +368,26 @@ def test_messages_in_a_retry_delay_count_as_in_flight() -> None:
     given = desk.receive(0, count=2)
     assert desk.give_back(1, given[0], delay_ms=500) is None
     assert desk.ask(2).status is Status.TOO_MANY
+
+
+def test_an_unreadable_message_stays_in_its_queue_and_holds_back_its_group() -> None:
+    desk = Desk(QueueSettings(fifo=True, deduplication="id"))
+    for group in ("a", "b", "a", "b"):
+        desk.send(1, group=group)
+    desk.receive(0, count=4, lease_ms=100)
+    desk.queue.tick(100)
+    readable = desk.logs[0][0]
+    desk.logs[0][0] = Candidate(0, 1, UNREADABLE)
+    assert desk.offsets(100, count=4) == [1, 3]
+    desk.logs[0][0] = readable
+    assert desk.offsets(100, count=4) == [0, 2]
+
+
+def test_the_scan_does_not_pass_an_unreadable_message() -> None:
+    desk = Desk(QueueSettings())
+    desk.send(3)
+    readable = desk.logs[0][1]
+    desk.logs[0][1] = Candidate(1, 2, UNREADABLE)
+    assert desk.offsets(0, count=3) == [0]
+    desk.logs[0][1] = readable
+    assert desk.offsets(0, count=3) == [1, 2]

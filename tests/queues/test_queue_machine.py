@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from longhall.errors import Code
 from longhall.queues.events import Switched
 from longhall.queues.outcomes import ATTEMPTS, EXPIRED, Candidate, Death, Given, Outcome, Status
-from longhall.queues.settings import DeadLetters, QueueSettings
+from longhall.queues.retry import retry_delay_ms
+from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
 from tests.queues.desk import QUEUE, Desk, durable, receipt
 
 LANES = {10: 0, 11: 1}  # Lane to priority.
@@ -26,8 +27,10 @@ ATTEMPTS_MAX = 3
 class Message:
     """One message of the naive queue."""
 
-    def __init__(self, lane: int, candidate: Candidate) -> None:
+    def __init__(self, lane: int, candidate: Candidate, backoff: RetryPolicy | None, attempts_max: int) -> None:
         self.lane = lane
+        self.backoff = backoff
+        self.attempts_max = attempts_max
         self.candidate = candidate
         self.fate = ""  # How it ended.
         self.number = 0
@@ -36,8 +39,16 @@ class Message:
         self.hidden_until_ms = 0
         self.returned = False
 
-    def hidden(self, now_ms: int) -> bool:
+    def leased(self, now_ms: int) -> bool:
+        """Or returned with a delay."""
         return self.hidden_until_ms > now_ms
+
+    def hidden(self, now_ms: int) -> bool:
+        until_ms = self.hidden_until_ms
+        if self.backoff is not None and self.attempts and not self.returned:
+            if not 0 < self.attempts_max <= self.attempts:
+                until_ms += retry_delay_ms(self.backoff, self.attempts)
+        return until_ms > now_ms
 
     def reason_to_die(self, now_ms: int, attempts_max: int) -> str:
         if 0 <= self.candidate.expires_ms <= now_ms:
@@ -56,6 +67,7 @@ class QueueMachine(RuleBasedStateMachine):
         letters=st.booleans(),
         in_flight_max=st.sampled_from([2, 5, 1000]),
         passed_max=st.sampled_from([4, 1000]),
+        backoff=st.sampled_from([None, None, RetryPolicy(first_ms=150, lapsed=True, longest_ms=900)]),
     )
     def start(
         self,
@@ -66,6 +78,7 @@ class QueueMachine(RuleBasedStateMachine):
         letters: bool,
         in_flight_max: int,
         passed_max: int,
+        backoff: RetryPolicy | None,
     ) -> None:
         self.settings = QueueSettings(
             fifo=fifo,
@@ -74,6 +87,7 @@ class QueueMachine(RuleBasedStateMachine):
             delivery=delivery,  # type: ignore[arg-type]
             in_flight_max=in_flight_max,
             priorities=2,
+            retry=backoff,
             dead_letters=DeadLetters(queue="letters", attempts_max=ATTEMPTS_MAX) if letters else None,
         )
         self.attempts_max = ATTEMPTS_MAX if letters else 0
@@ -103,7 +117,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def note(self, lane: int, offsets: list[int]) -> None:
         for candidate in self.desk.logs[lane][-len(offsets) :]:
-            self.messages[lane, candidate.offset] = Message(lane, candidate)
+            self.messages[lane, candidate.offset] = Message(lane, candidate, self.settings.retry, self.attempts_max)
 
     @rule(count=st.integers(1, 5))
     def receive_shortly(self, count: int) -> None:
@@ -178,7 +192,7 @@ class QueueMachine(RuleBasedStateMachine):
         code = (self.desk.give_back if back else self.desk.extend)(self.now_ms, given, lease_ms)
         if not message.fate and message.number != given.number:
             assert code is Code.RECEIPT_SUPERSEDED
-        elif message.fate or not message.hidden(self.now_ms):
+        elif message.fate or not message.leased(self.now_ms):
             assert code is Code.NOT_IN_FLIGHT
         else:
             assert code is None
@@ -262,21 +276,18 @@ class QueueMachine(RuleBasedStateMachine):
         in_flight = [m for m in self.messages.values() if not m.fate and m.hidden(self.now_ms)]
         if outcome.status is Status.BUSY:
             assert self.settings.one_by_one
-            assert any(not message.returned for message in in_flight)
+            assert any(not message.returned for message in in_flight if message.leased(self.now_ms))
             return
         room = min(count, self.settings.in_flight_max - len(in_flight))
         if self.settings.one_by_one:
-            assert not any(not message.returned for message in in_flight)
+            assert not any(not message.returned for message in in_flight if message.leased(self.now_ms))
             room = min(room, 1)
         assert len(offsets) <= max(0, room)
         if self.settings.fair and not self.settings.fifo and not self.settings.one_by_one:
             assert set(offsets) <= set(expected)
             assert sorted(offsets, key=lambda place: (-LANES[place[0]], place[1])) == offsets
-        elif self.settings.fifo and self.desk.passed_max < 1000:
-            # A lane that cannot pass any more lets the next one have its turn.
-            for lane in LANES:
-                here = [place for place in offsets if place[0] == lane]
-                assert here == [place for place in expected if place[0] == lane][: len(here)]
+        elif self.settings.fifo:
+            self.check_groups(offsets, expected)
         else:
             assert offsets == expected[: len(offsets)]
         if outcome.status is Status.EMPTY:
@@ -286,6 +297,19 @@ class QueueMachine(RuleBasedStateMachine):
             assert room <= 0 or self.settings.fifo or self.desk.passed_max < 1000
         for given in outcome.given:
             self.check_given(given)
+
+    def check_groups(self, offsets: list[tuple[int, int]], expected: list[tuple[int, int]]) -> None:
+        """FIFO: each group without a gap from its first message on, and one after the other in the reply."""
+        lanes = [LANES[lane] for lane, _ in offsets]
+        assert lanes == sorted(lanes, reverse=True)
+        for lane in LANES:
+            here = [place for place in offsets if place[0] == lane]
+            names = [self.messages[place].candidate.group for place in here]
+            assert len(set(names)) == sum(name != before for name, before in zip(names, ["?", *names], strict=False))
+            for group in set(names):
+                taken = [place for place in here if self.messages[place].candidate.group == group]
+                going = [p for p in expected if p[0] == lane and self.messages[p].candidate.group == group]
+                assert taken == going[: len(taken)]
 
     def check_given(self, given: Given) -> None:
         message = self.messages[given.lane, given.candidate.offset]
@@ -302,10 +326,12 @@ class QueueMachine(RuleBasedStateMachine):
         dying: set[tuple[int, int]] = set()
         live = [message for message in self.messages.values() if not message.fate]
         live.sort(key=lambda message: (-LANES[message.lane], message.candidate.offset))
-        blocked = {(m.lane, m.candidate.group) for m in live if m.hidden(self.now_ms)} if self.settings.fifo else set()
+        blocked: set[tuple[int, str]] = set()
         for message in live:
             place = (message.lane, message.candidate.offset)
             if message.hidden(self.now_ms):
+                if self.settings.fifo:
+                    blocked.add((message.lane, message.candidate.group))
                 continue
             if message.reason_to_die(self.now_ms, self.attempts_max):
                 dying.add(place)
@@ -325,10 +351,12 @@ class QueueMachine(RuleBasedStateMachine):
         """Do to the naive queue what the outcome said."""
         for death in outcome.deaths:
             self.bury(death)
+        numbers = [given.number for given in outcome.given]
+        assert len(set(numbers)) == len(numbers)
+        assert all(number > self.highest for number in numbers)
+        self.highest = max([self.highest, *numbers])
         for given in outcome.given:
             message = self.messages[given.lane, given.candidate.offset]
-            assert given.number > self.highest
-            self.highest = given.number
             message.number = given.number
             message.first_ms = given.first_ms
             message.attempts += 1

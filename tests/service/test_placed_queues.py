@@ -8,9 +8,9 @@ import zlib
 import pytest
 
 from longhall.errors import Code, LonghallError
-from longhall.queues.messages import Outgoing
+from longhall.queues.messages import Delivery, Outgoing, WriteBack
 from longhall.queues.settings import DeadLetters, QueueSettings
-from longhall.service.queue_operations import CreateQueue
+from longhall.service.queue_operations import CreateQueue, SettleMessages, SettleWithSends
 from tests.service.house import House, live
 
 ANY = QueueSettings(placement="any-host")
@@ -184,6 +184,34 @@ def test_a_wing_without_a_leader_holds_nobody_up() -> None:
         assert await refused(house.receive("q", wait_ms=500)) is Code.NOT_READY
         house.reach.away = set()
         assert await house.drain("q") == [b"1"]
+
+    live(play)
+
+
+def test_a_settle_with_sends_stays_in_one_wing() -> None:
+    async def play(house: House) -> None:
+        for name in ("q", "results"):
+            await house.queues.create(name, ANY)
+        await house.desk.create("central", QueueSettings())
+        for near in (1, 2):
+            house.reach.near = [near]
+            await house.send("q", b"%d" % near)
+        house.reach.near = [1]
+        (first,) = await house.receive("q", 1)
+        house.reach.near = [2]
+        (second,) = await house.receive("q", 1)
+
+        def settle(queue: str, *deliveries: Delivery) -> SettleWithSends:
+            back = WriteBack(queue=queue, messages=[Outgoing(body=b"done " + one.body) for one in deliveries])
+            return SettleWithSends("q", [one.receipt for one in deliveries], [back])
+
+        call = house.service.call
+        assert await refused(call(settle("results", first, second))) is Code.INVALID_REQUEST
+        assert await refused(call(settle("central", first))) is Code.UNKNOWN_QUEUE
+        await call(settle("results", first))
+        await call(settle("results", second))
+        assert sorted(await house.drain("results")) == [b"done 1", b"done 2"]
+        assert (await house.queues.weigh("q")).in_flight == 0
 
     live(play)
 
@@ -421,8 +449,46 @@ def test_what_the_hall_keeps_is_as_it_was() -> None:
         ]
         assert [await refused(work) for work in wrong] == [Code.INVALID_CONFIGURATION] * 3
         assert await refused(house.queues.fork("w", "x")) is Code.INVALID_REQUEST
-        assert await refused(house.queues.receive_any({"q": 1, "w": 1}, 1, 0, 1000)) is Code.INVALID_REQUEST
         assert await refused(house.service.call(CreateQueue("x", QueueSettings(), "w"))) is Code.INVALID_CONFIGURATION
         assert await refused(house.queues.create("w", ANY)) is Code.QUEUE_EXISTS
 
     live(play)
+
+
+def test_placed_queues_are_received_from_by_weight_with_others() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("here", QueueSettings())
+        await house.queues.create("there", ANY)
+        for name in ("here", "there"):
+            await house.send(name, *[b"%s %d" % (name.encode(), number) for number in range(8)])
+        weights = {"here": 1, "there": 3}
+        found = await house.queues.receive_any(weights, 8, 0, 30_000)
+        names = [name for name, _ in found]
+        assert (names.count("here"), names.count("there")) == (2, 6)
+        assert all(one.body.startswith(name.encode()) for name, one in found)
+        for name, one in found:
+            assert await house.service.call(SettleMessages(name, [one.receipt])) == [None]
+        rest = await house.queues.receive_any(weights, 20, 0, 30_000)
+        assert len({one.body for _, one in [*found, *rest]}) == 16
+        assert await house.queues.receive_any(weights, 1, 50, 30_000) == []
+        assert await refused(house.queues.receive_any({"there": 1, "nowhere": 1}, 1, 0, 1000)) is Code.UNKNOWN_QUEUE
+
+    live(play)
+
+
+def test_a_receiver_of_several_waits_for_a_placed_queue() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("here", QueueSettings())
+        await house.queues.create("there", ANY)
+        waiting = asyncio.ensure_future(_from_any(house))
+        await asyncio.sleep(1)
+        await house.send("there", b"late")
+        ((name, one),) = await waiting
+        assert (name, one.body) == ("there", b"late")
+
+    live(play)
+
+
+async def _from_any(house: House) -> list[tuple[str, Delivery]]:
+    found: list[tuple[str, Delivery]] = await house.queues.receive_any({"here": 1, "there": 1}, 5, 20_000, 30_000)
+    return found

@@ -106,6 +106,15 @@ def test_delays_and_times_to_live(oracle: QueueOracle) -> None:
         give(oracle, "b", 6.0, queue="short")
 
 
+def test_a_delay_ends_early_by_no_more_than_the_drift_of_the_clocks() -> None:
+    oracle = QueueOracle(LAWS, drift_max=0.001)
+    sent(oracle, "a", delay_s=60.0)
+    give(oracle, "a", 59.85)  # The answer arrives at 59.950.
+    sent(oracle, "b", delay_s=60.0)
+    with pytest.raises(Violation, match="it is due"):
+        give(oracle, "b", 59.82)
+
+
 def test_attempts_are_consecutive_except_after_lost_answers(oracle: QueueOracle) -> None:
     sent(oracle, "a")
     with pytest.raises(Violation, match="attempt 2 follows 0"):

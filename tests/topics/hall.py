@@ -6,9 +6,13 @@ from typing import Any
 
 import msgspec
 
+from longhall.topics.assignment import Assigned, assigned, places
+from longhall.topics.assignors import SubscribedTopic
 from longhall.topics.effects import (
     CommitRequest,
     CommitResult,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
     Effect,
     JoinRequest,
     JoinResult,
@@ -27,12 +31,38 @@ QUICK = GroupSettings(initial_rebalance_delay_ms=0)
 ROUND_ROBIN = (("roundrobin", b"r"),)
 
 
+class Topics:
+    """A catalogue of topics for groups with server-side assignment."""
+
+    def __init__(self, **partitions: int) -> None:
+        self.version = 1
+        self._topics: dict[str, SubscribedTopic] = {}
+        for name, count in partitions.items():
+            self.set(name, count)
+
+    def set(self, name: str, partitions: int) -> None:
+        """Create a topic, or give it more partitions."""
+        self.version += 1
+        self._topics[name] = SubscribedTopic(name.encode().ljust(16, b"."), name, partitions)
+
+    def drop(self, name: str) -> None:
+        self.version += 1
+        self._topics.pop(name, None)
+
+    def find(self, name: str) -> SubscribedTopic | None:
+        return self._topics.get(name)
+
+    def names(self) -> list[str]:
+        return list(self._topics)
+
+
 class Hall:
     """One `Groups` with a clock, its journal and its replies."""
 
-    def __init__(self, settings: GroupSettings = QUICK) -> None:
+    def __init__(self, settings: GroupSettings = QUICK, topics: Topics | None = None) -> None:
         self.settings = settings
-        self.groups = Groups(settings)
+        self.topics = topics or Topics()
+        self.groups = Groups(settings, self.topics)
         self.now_ms = 1_000
         self.journal: list[bytes] = []
         self.replies: dict[int, Result] = {}
@@ -57,7 +87,7 @@ class Hall:
         return [msgspec.msgpack.decode(entry, type=GroupEvent) for entry in self.journal]
 
     def replayed(self) -> Groups:
-        groups = Groups(self.settings)
+        groups = Groups(self.settings, self.topics)
         for event in self.events():
             groups.apply(event, self.now_ms)
         return groups
@@ -114,6 +144,28 @@ class Hall:
         result = self.replies[ticket]
         assert isinstance(result, LeaveResult)
         return result
+
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> ConsumerHeartbeatResult:
+        """A heartbeat of the consumer protocol; what is owned is given as (topic, number)."""
+        ticket = self.ticket()
+        if fields.get("owned") is not None:
+            found = [(self.topics.find(name), number) for name, number in fields["owned"]]
+            fields["owned"] = assigned((topic.topic_id, number) for topic, number in found if topic is not None)
+        request = ConsumerHeartbeat(group_id=fields.pop("group_id", "g"), member_id=member_id, epoch=epoch, **fields)
+        self.take(self.groups.consumer_heartbeat(request, ticket, self.now_ms))
+        result = self.replies[ticket]
+        assert isinstance(result, ConsumerHeartbeatResult)
+        return result
+
+    def enter(self, member_id: str, *topics: str, **fields: Any) -> ConsumerHeartbeatResult:
+        """Join with the consumer protocol."""
+        fields.setdefault("rebalance_timeout_ms", 20_000)
+        fields.setdefault("topics", topics or None)
+        return self.beat(member_id, 0, owned=(), **fields)
+
+    def named(self, rows: Assigned | None) -> set[tuple[str, int]]:
+        """What was assigned, as (name, number)."""
+        return {(topic_id.rstrip(b".").decode(), number) for topic_id, number in places(rows or ())}
 
     def commit(self, offset: int = 1, topic: str = "t", partition: int = 0, **fields: Any) -> CommitResult:
         ticket = self.ticket()

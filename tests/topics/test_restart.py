@@ -82,10 +82,10 @@ def test_ten_thousand_idle_groups_cost_nothing() -> None:
     joined = [hall.joined(hall.send_join(group_id=f"g{index}")) for index in range(10_000)]
     for index, result in enumerate(joined):
         hall.send_sync(result, {}, group_id=f"g{index}")
-    size = len(groups._timers._heap)
+    size = len(groups._table.timers._heap)
     for index, result in enumerate(joined):
         assert groups.heartbeat(f"g{index}", result.member_id, 1, hall.now_ms + 5_000) is None
-    assert len(groups._timers._heap) == size
+    assert len(groups._table.timers._heap) == size
     deadline_ms = groups.next_deadline_ms()
     assert deadline_ms is not None
     assert groups.tick(deadline_ms - 1) == []

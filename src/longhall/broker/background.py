@@ -50,6 +50,7 @@ class BackgroundTasks:
 
     def start(self, name: str, work: Work, *, fatal: bool = False) -> asyncio.Task[None]:
         """Run `work` until it returns, again after each failure. The owner cancels the task that is returned."""
+        self.failures[name] += 0  # Known to the metrics before its first failure.
         task = asyncio.get_running_loop().create_task(self._supervise(name, work, fatal), name=name)
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -1,4 +1,4 @@
-"""The catalogue: all topics and queues with their settings; the state of the catalogue shard.
+"""The catalogue: all topics and queues with their settings, and all exchanges; the state of the catalogue shard.
 
 decide_*() reads and returns an event; apply() alone mutates. It knows names and numbers, not logs.
 """
@@ -28,6 +28,16 @@ from longhall.broker.events import (
 from longhall.broker.options import HallOptions
 from longhall.broker.queue_catalogue import QueueCatalogue
 from longhall.errors import Code
+from longhall.exchanges.events import (
+    BindingAdded,
+    BindingRemoved,
+    ExchangeDeclared,
+    ExchangeDeleted,
+    VirtualHostAdded,
+    VirtualHostRemoved,
+)
+from longhall.exchanges.names import names_of
+from longhall.exchanges.topology import Topology
 from longhall.names import is_legal_name
 
 PARTITIONS_MAX: Final = 100_000  # Of all topics together.
@@ -70,6 +80,7 @@ class Catalogue:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.queues = QueueCatalogue()
+        self.exchanges = Topology()
         self.parts: dict[int, int] = {}  # Chunk logs of large messages: partition to shard.
         self.next_partition = options.first_partition
         self.producer_ids_below = 0
@@ -190,7 +201,11 @@ class Catalogue:
                 self.producer_ids_below = event.below
                 if replayed:
                     self._next_producer_id = event.below
-            case QueueDeclared() | QueueConfigured() | QueueRemoved() | LaneMade() | LaneDropped():
+            case QueueRemoved():
+                name = self.queues.by_id[event.queue_id].name
+                self.queues.apply(event)
+                self.exchanges.queue_removed(names_of(name)[0], name)
+            case QueueDeclared() | QueueConfigured() | LaneMade() | LaneDropped():
                 self.queues.apply(event)
                 if isinstance(event, LaneMade):
                     self.next_partition = max(self.next_partition, event.partition + 1)
@@ -201,6 +216,15 @@ class Catalogue:
                 self.next_partition = max(self.next_partition, event.partition + 1)
             case PartsDropped():
                 self.parts.pop(event.partition, None)
+            case (
+                VirtualHostAdded()
+                | VirtualHostRemoved()
+                | ExchangeDeclared()
+                | ExchangeDeleted()
+                | BindingAdded()
+                | BindingRemoved()
+            ):
+                self.exchanges.apply(event)
 
     # Snapshots
 
@@ -224,6 +248,8 @@ class Catalogue:
                 if topic.open
             ],
             "queues": self.queues.snapshot(),
+            # Only if there are any: replicas compare their snapshots, and older nodes read them.
+            **({"exchanges": self.exchanges.snapshot()} if self.exchanges.rows() else {}),
             "parts": self.parts,
             "next_partition": self.next_partition,
             "producer_ids_below": self.producer_ids_below,
@@ -246,6 +272,7 @@ class Catalogue:
                 PartitionsMapped(topic_id=topic_id, open=open, shown=shown, generation=generation, chosen=chosen)
             )
         self.queues.restore(state["queues"])
+        self.exchanges.restore(state.get("exchanges", []))
         self.parts = {int(number): int(shard) for number, shard in state.get("parts", {}).items()}
         self.next_partition = max(self.next_partition, state["next_partition"])
         self.apply(ProducerIdsTaken(below=state["producer_ids_below"]), replayed=True)

@@ -1,7 +1,8 @@
 """Topic configuration: Kafka's settings and Longhall's own, with types, bounds and defaults.
 
 The table `SETTINGS` is the only list. A topic stores its configuration as text; `resolve` converts it to the values
-that the hot paths read.
+that the hot paths read. A setting of Kafka's that has no effect here is checked, stored and shown, so that tools which
+always set it work, and its row says why (`no_effect`); docs/topic-configurations.md lists them all.
 """
 
 from __future__ import annotations
@@ -12,7 +13,18 @@ from typing import Final, NamedTuple, final
 
 from longhall.broker.options import HallOptions
 from longhall.errors import Code, LonghallError
+from longhall.log.segment import INDEX_INTERVAL_BYTES
 from longhall.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from longhall.records.profiles import (
+    BALANCED,
+    BATCH_BYTES,
+    GATHER_BYTES,
+    GATHER_MS,
+    LINGER_MS,
+    PROFILE,
+    PROFILES,
+    batching_of,
+)
 from longhall.shards.shard import ALL, ONE, QUORUM
 from longhall.topics.quota import UNLIMITED, Quota
 
@@ -28,6 +40,7 @@ _RATE_MAX: Final = 1 << 40
 IN_THE_HALL: Final = "hall"
 PLACEMENTS: Final = (IN_THE_HALL, "any-host", "parts", "share")
 _A_WING: Final = re.compile(r"wing:[A-Za-z0-9_-]{1,40}")
+_THROTTLED: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 
 # Kafka's numbers for the types of configuration values.
 BOOLEAN: Final = 1
@@ -45,6 +58,7 @@ class Setting(NamedTuple):
     default: Callable[[HallOptions], str]
     check: Callable[[str], None]
     meaning: str
+    no_effect: str = ""  # Why the setting changes nothing here; empty if it does.
 
 
 def _number(least: int, most: int) -> Callable[[str], None]:
@@ -74,8 +88,29 @@ def _one_of(*words: str) -> Callable[[str], None]:
 
 
 def _policy(text: str) -> None:
-    if not text or not set(text.replace(" ", "").split(",")) <= {"delete", "compact"}:
-        raise ValueError("must be delete, compact or both")
+    if not set(policies_of(text)) <= {"delete", "compact"}:
+        raise ValueError("must be delete, compact, both, or empty to keep everything")
+
+
+def policies_of(text: str) -> list[str]:
+    """The words of a cleanup policy. Without one, nothing is removed."""
+    return [word for word in text.replace(" ", "").split(",") if word]
+
+
+def _gzip_level(text: str) -> None:
+    if not (int(text) == -1 or 1 <= int(text) <= 9):
+        raise ValueError("must be -1 for the default, or lie between 1 and 9")
+
+
+def _throttled(text: str) -> None:
+    if text not in ("", "*") and _THROTTLED.fullmatch(text) is None:
+        raise ValueError("must be *, empty, or a list of PARTITION:BROKER")
+
+
+def _not_tiered(text: str) -> None:
+    _boolean(text)
+    if text == "true":
+        raise ValueError("there is no tiered storage here")
 
 
 def _placement(text: str) -> None:
@@ -99,6 +134,9 @@ def _fixed(text: str) -> Callable[[HallOptions], str]:
     return default
 
 
+_boolean: Final = _one_of("true", "false")
+_NO_TIERS: Final = "There is no tiered storage: all segments are local."
+
 _COMPRESSIONS: Final = {
     "producer": AS_PRODUCED,
     "uncompressed": NONE,
@@ -107,6 +145,7 @@ _COMPRESSIONS: Final = {
     "lz4": LZ4,
     "zstd": ZSTD,
 }
+MIN_IN_SYNC: Final = "min.insync.replicas"
 ACKNOWLEDGE: Final = "longhall.acknowledge"
 ARCHIVE: Final = "longhall.archive"
 PLACEMENT: Final = "longhall.placement"
@@ -114,6 +153,8 @@ WINGS: Final = "longhall.wings"
 QUOTA_BYTES: Final = "longhall.quota.bytes.per.second"
 QUOTA_MESSAGES: Final = "longhall.quota.messages.per.second"
 READ_ONLY: Final = frozenset({WINGS})  # Not for users to set.
+JITTER_STEP: Final = 2_654_435_761  # A multiplicative hash: neighbouring partitions get distant shares of the jitter.
+_LEVELS: Final = {GZIP: "compression.gzip.level", LZ4: "compression.lz4.level", ZSTD: "compression.zstd.level"}
 _ACKNOWLEDGERS: Final = {"one": ONE, "quorum": QUORUM, "all": ALL}
 _DURABILITIES: Final = {"always": ALWAYS, "interval": INTERVAL, "none": NEVER}
 
@@ -122,6 +163,9 @@ SETTINGS: Final[dict[str, Setting]] = {
     "compression.type": Setting(
         STRING, _fixed("producer"), _one_of(*_COMPRESSIONS), "Keep the producer's compression, or use this one."
     ),
+    "compression.gzip.level": Setting(INT, _fixed("-1"), _gzip_level, "The level, with compression.type=gzip."),
+    "compression.lz4.level": Setting(INT, _fixed("9"), _number(1, 17), "The level, with compression.type=lz4."),
+    "compression.zstd.level": Setting(INT, _fixed("3"), _number(-131072, 22), "The level, with compression.type=zstd."),
     "delete.retention.ms": Setting(
         LONG, _fixed("86400000"), _number(0, _LONG_MAX), "How long compaction keeps tombstones and markers."
     ),
@@ -149,7 +193,13 @@ SETTINGS: Final[dict[str, Setting]] = {
         _number(1, _LONG_MAX),
         "A dirty message is compacted at this age at the latest.",
     ),
-    "min.insync.replicas": Setting(INT, _fixed("1"), _number(1, _INT_MAX), "Copies that must have a message."),
+    MIN_IN_SYNC: Setting(
+        INT,
+        lambda options: str(options.in_sync_min),
+        _number(1, _INT_MAX),
+        "Senders are refused while fewer replicas are in sync, except producers with acks 0 or 1. "
+        "In a cluster the default is `in_sync_min`.",
+    ),
     "retention.bytes": Setting(
         LONG, lambda options: str(options.retention_bytes), _number(-1, _LONG_MAX), "How much of a partition is kept."
     ),
@@ -161,6 +211,90 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
     "segment.ms": Setting(
         LONG, lambda options: str(options.segment_ms), _number(1, _LONG_MAX), "Age at which a segment is closed."
+    ),
+    "segment.jitter.ms": Setting(
+        LONG,
+        _fixed("0"),
+        _number(0, _LONG_MAX),
+        "Partitions close segments up to this much earlier than segment.ms, each at its own time.",
+    ),
+    "file.delete.delay.ms": Setting(
+        LONG,
+        _fixed("60000"),
+        _number(0, _LONG_MAX),
+        "How long a removed segment stays on the disk.",
+        "A removed segment is deleted when the next checkpoint no longer names it.",
+    ),
+    "flush.messages": Setting(
+        LONG,
+        _fixed(str(_LONG_MAX)),
+        _number(1, _LONG_MAX),
+        "Messages after which the log is synced.",
+        "Every acknowledged message is synced; `longhall.durability` asks for less.",
+    ),
+    "flush.ms": Setting(
+        LONG,
+        _fixed(str(_LONG_MAX)),
+        _number(0, _LONG_MAX),
+        "Time after which the log is synced.",
+        "Every acknowledged message is synced; `longhall.durability` asks for less.",
+    ),
+    "follower.replication.throttled.replicas": Setting(
+        LIST,
+        _fixed(""),
+        _throttled,
+        "Replicas whose catch-up is throttled.",
+        "The catch-up of every follower is throttled by the leader.",
+    ),
+    "leader.replication.throttled.replicas": Setting(
+        LIST,
+        _fixed(""),
+        _throttled,
+        "Replicas whose catch-up is throttled.",
+        "The catch-up of every follower is throttled by the leader.",
+    ),
+    "index.interval.bytes": Setting(
+        INT,
+        _fixed(str(INDEX_INTERVAL_BYTES)),
+        _number(0, _INT_MAX),
+        "Bytes between two entries of the offset index.",
+        f"The index has an entry for every {INDEX_INTERVAL_BYTES} bytes.",
+    ),
+    "segment.index.bytes": Setting(
+        INT,
+        _fixed("10485760"),
+        _number(4, _INT_MAX),
+        "The largest size of an index file.",
+        "An index grows with its segment; nothing is preallocated.",
+    ),
+    "preallocate": Setting(
+        BOOLEAN,
+        _fixed("false"),
+        _boolean,
+        "Whether files get their full size when they are created.",
+        "Segments are written once and synced through the write-ahead log; preallocation would gain nothing.",
+    ),
+    "unclean.leader.election.enable": Setting(
+        BOOLEAN,
+        _fixed("false"),
+        _boolean,
+        "Whether a replica that is not in sync may be elected.",
+        "No election takes such a replica by itself: an operator decides (`longhall cluster recover --unclean`).",
+    ),
+    "remote.storage.enable": Setting(
+        BOOLEAN, _fixed("false"), _not_tiered, "Tiered storage; only false is accepted.", _NO_TIERS
+    ),
+    "remote.log.copy.disable": Setting(
+        BOOLEAN, _fixed("false"), _boolean, "Whether segments are no longer copied to the remote tier.", _NO_TIERS
+    ),
+    "remote.log.delete.on.disable": Setting(
+        BOOLEAN, _fixed("false"), _boolean, "Whether remote segments go with tiered storage.", _NO_TIERS
+    ),
+    "local.retention.ms": Setting(
+        LONG, _fixed("-2"), _number(-2, _LONG_MAX), "How long segments stay in the local tier.", _NO_TIERS
+    ),
+    "local.retention.bytes": Setting(
+        LONG, _fixed("-2"), _number(-2, _LONG_MAX), "How much stays in the local tier.", _NO_TIERS
     ),
     "longhall.durability": Setting(
         STRING,
@@ -187,6 +321,30 @@ SETTINGS: Final[dict[str, Setting]] = {
         _one_of("none", "required"),
         "With required, messages are kept until they are archived, regardless of retention.",
     ),
+    PROFILE: Setting(
+        STRING,
+        _fixed(BALANCED),
+        _one_of(*PROFILES),
+        "The batching of producers, broker and consumers: for throughput, for latency, or balanced.",
+    ),
+    LINGER_MS: Setting(
+        INT,
+        _fixed("-1"),
+        _number(-1, 60_000),
+        "How long Longhall's producers wait for more messages; -1: the profile's.",
+    ),
+    BATCH_BYTES: Setting(
+        INT, _fixed("-1"), _number(-1, _INT_MAX), "The batch size at which they send at once; -1: the profile's."
+    ),
+    GATHER_BYTES: Setting(
+        INT, _fixed("-1"), _number(-1, _INT_MAX), "Bytes that a reader who can wait gets at least; -1: the profile's."
+    ),
+    GATHER_MS: Setting(
+        INT,
+        _fixed("-1"),
+        _number(-1, 60_000),
+        "How long it waits for them, once there is something; -1: the profile's.",
+    ),
     QUOTA_BYTES: Setting(
         LONG, _fixed(str(UNLIMITED)), _rate, "Bytes a second that may be sent; more is throttled or refused."
     ),
@@ -200,28 +358,43 @@ SETTINGS: Final[dict[str, Setting]] = {
 class TopicOptions:
     """The settings of one topic as the hot paths read them."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
+    def __init__(self, values: Mapping[str, str], in_sync_min: int) -> None:
+        self.in_sync_min = in_sync_min  # 0: that of the hall.
         self.message_bytes_max = int(values["max.message.bytes"])
         self.log_append_time = values["message.timestamp.type"] == "LogAppendTime"
         self.timestamp_before_max_ms = int(values["message.timestamp.before.max.ms"])
         self.timestamp_after_max_ms = int(values["message.timestamp.after.max.ms"])
         self.compression = _COMPRESSIONS[values["compression.type"]]
-        policies = values["cleanup.policy"].replace(" ", "").split(",")
+        level = _LEVELS.get(self.compression)
+        self.compression_level = int(values[level]) if level is not None else None
+        policies = policies_of(values["cleanup.policy"])
         self.compacts = "compact" in policies
         self.deletes = "delete" in policies
         self.delete_retention_ms = int(values["delete.retention.ms"])
         self.dirty_ratio_min = float(values["min.cleanable.dirty.ratio"])
         self.compaction_lag_min_ms = int(values["min.compaction.lag.ms"])
+        self.compaction_lag_max_ms = int(values["max.compaction.lag.ms"])
         self.retention_ms = int(values["retention.ms"])
         self.retention_bytes = int(values["retention.bytes"])
         self.segment_bytes = int(values["segment.bytes"])
         self.segment_ms = int(values["segment.ms"])
+        if self.compacts:  # An active segment is not compacted.
+            self.segment_ms = min(self.segment_ms, self.compaction_lag_max_ms)
+        self.segment_jitter_ms = min(int(values["segment.jitter.ms"]), self.segment_ms - 1)
         self.durability = _DURABILITIES[values["longhall.durability"]]
         self.acknowledge = _ACKNOWLEDGERS[values[ACKNOWLEDGE]]
         self.archive_required = values[ARCHIVE] == "required"
         self.wings = wings_of(values[WINGS])
+        batching = batching_of(values)
+        self.gather_bytes = batching.gather_bytes
+        self.gather_ms = batching.gather_ms
         rates = int(values[QUOTA_BYTES]), int(values[QUOTA_MESSAGES])
         self.quota = Quota(*rates) if rates != (UNLIMITED, UNLIMITED) else None
+
+    def segment_ms_of(self, partition: int) -> int:
+        """The age at which this partition closes a segment: earlier by its share of the jitter."""
+        jitter_ms = self.segment_jitter_ms
+        return self.segment_ms - (partition * JITTER_STEP) % (jitter_ms + 1) if jitter_ms > 0 else self.segment_ms
 
 
 def check(configuration: Mapping[str, str]) -> None:
@@ -236,6 +409,11 @@ def check(configuration: Mapping[str, str]) -> None:
             raise LonghallError(
                 Code.INVALID_CONFIGURATION, f"Invalid value {value!r} for configuration {name}: {error}"
             ) from None
+    least, most = (configuration.get(name) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    if least is not None and most is not None and int(least) > int(most):
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION, f"max.compaction.lag.ms {most} is less than min.compaction.lag.ms {least}."
+        )
 
 
 def defaults(options: HallOptions) -> dict[str, str]:
@@ -245,4 +423,4 @@ def defaults(options: HallOptions) -> dict[str, str]:
 
 def resolve(options: HallOptions, configuration: Mapping[str, str]) -> TopicOptions:
     """The settings of a topic with this configuration. Unknown names of a newer version are ignored."""
-    return TopicOptions({**defaults(options), **configuration})
+    return TopicOptions({**defaults(options), **configuration}, int(configuration.get(MIN_IN_SYNC, 0)))

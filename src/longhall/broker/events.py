@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from longhall.exchanges.events import (
+    BindingAdded,
+    BindingRemoved,
+    ExchangeDeclared,
+    ExchangeDeleted,
+    VirtualHostAdded,
+    VirtualHostRemoved,
+)
 from longhall.queues.settings import QueueSettings
 
 
@@ -81,9 +89,10 @@ class QueueConfigured(_Event, frozen=True, tag="queue-configured"):
 
 
 class QueueRemoved(_Event, frozen=True, tag="queue-removed"):
-    """The queue is gone; its topic has an event of its own."""
+    """The queue is gone; its topic has an event of its own. What arrives for it goes to the queue `letters`, if any."""
 
     queue_id: bytes
+    letters: str = ""
 
 
 class LaneMade(_Event, frozen=True, tag="lane-made"):
@@ -128,6 +137,12 @@ CatalogueEvent = (
     | LaneDropped
     | PartsMade
     | PartsDropped
+    | VirtualHostAdded
+    | VirtualHostRemoved
+    | ExchangeDeclared
+    | ExchangeDeleted
+    | BindingAdded
+    | BindingRemoved
 )
 
 

@@ -8,6 +8,9 @@
     level 4   the log notes its replicas, and replicas compare digests of their state at marks in it, so that a lost
               coordinator can be rebuilt from the logs and a divergent replica is found; the receipt secret is not
               in the coordinator any more, and a node that joins asks a member for it
+    level 5   the catalogue has exchanges, bindings and virtual hosts, and queues have the settings of AMQP; consumer
+              groups may have server-side assignment, and groups may have settings; queues deduplicate
+              the records of Kafka producers; a purge empties the deduplication window
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -24,23 +27,65 @@ from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
 
 OLDEST: Final = 1
-NEWEST: Final = 4
+NEWEST: Final = 5
 WORDS: Final = {
     1: "the formats of the first release with clusters",
     2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
     3: "queues and topics in wings, with leaders of their own",
     4: "the log notes its replicas, and replicas compare digests of their state",
+    5: "exchanges and bindings, and the queues of AMQP; consumer groups with server-side assignment; deduplication of "
+    "records by queues",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
 RECEIPT_SECRET_LEVEL: Final = 4  # The coordinator's record has the digest of the receipt secret alone.
 REPLICAS_LEVEL: Final = 4  # The log notes its replicas, and marks at which they compare their state.
+EXCHANGES_LEVEL: Final = 5  # Exchanges in the catalogue, and AMQP's settings of queues.
+CONSUMER_GROUPS_LEVEL: Final = 5  # Groups with server-side assignment, and settings of groups.
+DELETED_LEVEL: Final = 5  # The dead-letter queues of deleted queues in the catalogue.
+PRODUCED_LEVEL: Final = 5  # The deduplication window has ids of Kafka producers, with the times of the hall.
+FORGET_LEVEL: Final = 5  # Purges that empty the deduplication window.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
+
+
+def check_exchanges(hall: Hall) -> None:
+    """Raises NOT_READY for exchanges, and queues of AMQP, below their feature level."""
+    if hall.replica is not None and hall.feature_level < EXCHANGES_LEVEL:
+        raise LonghallError(
+            Code.NOT_READY,
+            f"exchanges need feature level {EXCHANGES_LEVEL}, and the cluster is at level {hall.feature_level}: raise "
+            "it with `longhall cluster upgrade` when every node has the new version",
+        )
+
+
+def check_consumer_groups(hall: Hall) -> None:
+    """Raises UNSUPPORTED_VERSION for groups with server-side assignment below their feature level."""
+    if hall.replica is not None and hall.feature_level < CONSUMER_GROUPS_LEVEL:
+        raise LonghallError(
+            Code.UNSUPPORTED_VERSION,
+            f"the consumer group protocol needs feature level {CONSUMER_GROUPS_LEVEL}, and the cluster is at level "
+            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
+        )
+
+
+def may_forget_sends(hall: Hall) -> bool:
+    """True if a purge may empty the deduplication window."""
+    return hall.replica is None or hall.feature_level >= FORGET_LEVEL
 
 
 def may_map(hall: Hall) -> bool:
     """True if the parts of a queue may change, and marks may be written."""
     return hall.replica is None or hall.feature_level >= MAP_LEVEL
+
+
+def may_note_deleted(hall: Hall) -> bool:
+    """True if the catalogue may remember the dead-letter queue of a deleted queue."""
+    return hall.replica is None or hall.feature_level >= DELETED_LEVEL
+
+
+def may_remember_produced(hall: Hall) -> bool:
+    """True if replicas agree on the deduplication window when it has ids of Kafka producers."""
+    return hall.replica is None or hall.feature_level >= PRODUCED_LEVEL
 
 
 def check_topic(hall: Hall, configuration: Mapping[str, str]) -> None:

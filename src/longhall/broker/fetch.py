@@ -79,6 +79,14 @@ class Fetch(Watcher):
         self._woken = False
         self._task: asyncio.Task[None] | None = None
         self._repair_until_s = 0.0
+        self._gather_bytes = 0  # The topics ask for this much, within `_gather_ms` of the first data.
+        self._gather_ms = 0
+        self._gathering: asyncio.TimerHandle | None = None
+        for one in wanted:
+            partition = one.partition
+            if partition is not None and partition.options.gather_bytes > self._gather_bytes:
+                self._gather_bytes = min(partition.options.gather_bytes, self._bytes_max)
+                self._gather_ms = partition.options.gather_ms
 
     def start(self) -> None:
         """Read once; reply at once if there is enough data, an error, or no time to wait."""
@@ -110,6 +118,9 @@ class Fetch(Watcher):
                 wanted.partition.watchers[self] = None
 
     def _stop_watching(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -158,7 +169,18 @@ class Fetch(Watcher):
             self._stop_watching()
             self._task = asyncio.get_running_loop().create_task(self._read_cold(cold))
             return False
-        return final or wrong or self.size_bytes >= self._bytes_min
+        if final or wrong:
+            return True
+        return self.size_bytes >= self._bytes_min and self._has_gathered()
+
+    def _has_gathered(self) -> bool:
+        """True if there is as much as the topics ask for, or the time for it is over. It begins with the first data."""
+        if self.size_bytes >= self._gather_bytes or self._gather_ms == 0 or self.size_bytes == 0:
+            return True
+        if self._gathering is None:
+            loop = asyncio.get_running_loop()
+            self._gathering = loop.call_later(self._gather_ms / 1000, self._time_over)
+        return False
 
     async def _read_cold(self, cold: list[tuple[PartitionFetch, Cold | RepairRequests]]) -> None:
         """Read the cold partitions one after another, then reply with what was found."""
@@ -236,9 +258,9 @@ async def supply(hall: Hall, wanted: PartitionFetch, cold: Cold) -> Supplied:
             "size_bytes": cold.rebuild.written_bytes,
         }
         index = (await hall.world.janitor.run("rebuild_index", arguments)).get("index")
-        return Supplied(cold.path, 0, index if isinstance(index, bytes) else b"", rebuilt=True)
+        return Supplied(cold.path, 0, index if isinstance(index, bytes) else b"", rebuilt=True, version=cold.version)
     data = await hall.world.janitor.read(hall.files.get(cold.path), cold.position, cold.size)
-    return Supplied(cold.path, cold.position, data)
+    return Supplied(cold.path, cold.position, data, version=cold.version)
 
 
 def check_epoch(partition: Partition, leader_epoch: int) -> Code | None:

@@ -12,13 +12,17 @@ from collections.abc import Iterable
 from typing import final
 
 from longhall.broker.deadline_timer import DeadlineTimer
+from longhall.broker.feature_gates import check_consumer_groups
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
 from longhall.broker.waiting import committed
-from longhall.errors import Code
+from longhall.errors import Code, LonghallError
 from longhall.shards.shard import GROUPS, Committable, Shard
 from longhall.topics.effects import (
     CommitRequest,
     CommitResult,
+    ConfigureResult,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
     DeleteGroupsResult,
     DeleteOffsetsResult,
     Effect,
@@ -29,7 +33,7 @@ from longhall.topics.effects import (
     SyncRequest,
     SyncResult,
 )
-from longhall.topics.views import FetchedOffset, GroupDescription, GroupListing
+from longhall.topics.views import ConsumerGroupDescription, FetchedOffset, GroupDescription, GroupListing
 
 
 @final
@@ -77,6 +81,19 @@ class GroupCoordinator(HallObserver):
         groups = self._hall.groups_of(group_id)
         return groups.heartbeat(group_id, member_id, generation, self._hall.time.now_ms(), instance_id)
 
+    async def consumer_heartbeat(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
+        """ConsumerGroupHeartbeat; answered when what it changed is committed."""
+        try:
+            check_consumer_groups(self._hall)
+        except LonghallError as error:
+            return ConsumerHeartbeatResult(code=error.code, message=str(error))
+        if not self._hall.has_room(EVENT_ROOM_BYTES // 4):
+            return ConsumerHeartbeatResult(code=Code.NOT_READY)
+        ticket: asyncio.Future[ConsumerHeartbeatResult] = asyncio.get_running_loop().create_future()
+        groups = self._hall.groups_of(request.group_id)
+        self.run(request.group_id, groups.consumer_heartbeat(request, ticket, self._hall.time.now_ms()))
+        return await ticket
+
     async def leave(self, group_id: str, members: tuple[tuple[str, str | None], ...]) -> LeaveResult:
         """LeaveGroup."""
         ticket: asyncio.Future[LeaveResult] = asyncio.get_running_loop().create_future()
@@ -119,6 +136,10 @@ class GroupCoordinator(HallObserver):
         await committed(self._hall, self._hall.shard_of(group_id))
         return found
 
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> Code | None:
+        """Why a member of this epoch may not fetch the offsets of its group."""
+        return self._hall.groups_of(group_id).check_fetch(group_id, member_id, epoch)
+
     async def delete_offsets(self, group_id: str, partitions: tuple[tuple[str, int], ...]) -> DeleteOffsetsResult:
         """OffsetDelete."""
         ticket: asyncio.Future[DeleteOffsetsResult] = asyncio.get_running_loop().create_future()
@@ -143,6 +164,35 @@ class GroupCoordinator(HallObserver):
     def describe_group(self, group_id: str) -> GroupDescription | None:
         """One group."""
         return self._hall.groups_of(group_id).describe_group(group_id)
+
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription | None:
+        """One group with server-side assignment."""
+        return self._hall.groups_of(group_id).describe_consumer_group(group_id)
+
+    def group_configuration(self, group_id: str) -> dict[str, str]:
+        """The settings that were given for a group, which need not exist."""
+        return self._hall.groups_of(group_id).configurations.given(group_id)
+
+    def configured_groups(self) -> list[str]:
+        """The groups for which settings were given, by name."""
+        return sorted(name for groups in self._hall.groups for name in groups.configurations.snapshot())
+
+    def group_default(self, group_id: str, name: str) -> int:
+        """The value of a setting of groups that was not given."""
+        return self._hall.groups_of(group_id).configurations.default(name)
+
+    async def configure_group(self, group_id: str, configuration: dict[str, str], validate_only: bool) -> None:
+        """Replace the settings of a group; raises INVALID_CONFIGURATION if they are not possible."""
+        check_consumer_groups(self._hall)
+        groups = self._hall.groups_of(group_id)
+        groups.check_configuration(group_id, configuration)
+        if validate_only:
+            return
+        if not self._hall.has_room(EVENT_ROOM_BYTES // 4):
+            raise LonghallError(Code.NOT_READY)
+        ticket: asyncio.Future[ConfigureResult] = asyncio.get_running_loop().create_future()
+        self.run(group_id, groups.configure(group_id, configuration, ticket, self._hall.time.now_ms()))
+        await ticket
 
     # Effects and time
 

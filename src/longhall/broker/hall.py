@@ -42,6 +42,7 @@ from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
 from longhall.broker.placement import GroupPlacement, is_elsewhere
+from longhall.broker.produced import ProducedBatch, Sent
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
@@ -103,6 +104,10 @@ class QueueAppender:
     def partition_chosen(self, partition: Partition, sender: int) -> None:
         """A Kafka producer sends to a part of its own choice."""
 
+    def send_by_rules(self, batch: ProducedBatch) -> Sent:
+        """Append a batch of a Kafka producer to the partition of a queue, if the rules of the queue allow it."""
+        return Sent(Code.NOT_READY)
+
 
 @final
 class Hall:
@@ -141,6 +146,7 @@ class Hall:
         self.leadership: Leadership | None = None  # None: a standalone node, which leads everything.
         self.wings: GroupPlacement | None = None  # In a cluster: the placement of topics in wings.
         self.replica: Replica | None = None  # In a cluster: this node's replica of the log.
+        self.topics_version = 0  # The number of changes of topics and their partitions that this process has seen.
         self.feature_level = 1  # The formats that may be written: every node of the cluster can read them.
         self.positions = Positions()  # In a cluster: positions of entries in the local log.
         self.on_release: Callable[[int], int] = (
@@ -151,6 +157,7 @@ class Hall:
         self.cleaning = False  # The cleaner may replace files now.
         self.refusal: Code | None = None  # In a cluster: the error for all messages now; None if they are accepted.
         self.is_short = False  # In a cluster: fewer replicas are in sync than `in_sync_min`.
+        self.in_sync_count = 1  # Replicas in sync, with this one.
         self.tails: dict[int, Partition] = {}  # Partitions with unflushed records.
         self.tail_bytes = 0
         self.dropped: list[Partition] = []  # Deleted partitions; the next checkpoint removes their files.
@@ -179,6 +186,23 @@ class Hall:
     def topic(self, name: str) -> Topic | None:
         """The topic of this name."""
         return self.catalogue.topics.get(name)
+
+    def is_short_of(self, in_sync_min: int) -> bool:
+        """True if fewer replicas are in sync than a topic asks for; 0 asks for as many as the hall does."""
+        return self.is_short if in_sync_min == 0 else self.in_sync_count < in_sync_min
+
+    def refusal_for(self, in_sync_min: int, leader_only: bool) -> Code | None:
+        """The error for messages of a topic with this minimum; None if they are accepted. Messages that the leader's
+        copy suffices for (`leader_only`) do not need other replicas.
+        """
+        refusal = self.refusal
+        if refusal is not None and refusal is not Code.NOT_ENOUGH_REPLICAS:
+            return refusal
+        if leader_only:
+            return None
+        if in_sync_min == 0:
+            return refusal
+        return Code.NOT_ENOUGH_REPLICAS if self.in_sync_count < in_sync_min else None
 
     def partition(self, topic: str, number: int) -> Partition | None:
         """A partition by topic and number."""
@@ -292,6 +316,8 @@ class Hall:
         elif isinstance(event, QueueRemoved):
             self._drop_queue(event.queue_id)
         self.catalogue.apply(event, replayed)
+        if isinstance(event, (TopicCreated, TopicDeleted, PartitionsAdded, PartitionsMapped)):
+            self.topics_version += 1
         match event:
             case TopicCreated():
                 self.routes[event.name] = []
@@ -328,6 +354,7 @@ class Hall:
     def restore_catalogue(self, state: dict[str, Any]) -> None:
         """Take the catalogue of a snapshot, and create its partitions."""
         self.catalogue.restore(state)
+        self.topics_version += 1
         for topic in self.catalogue.topics.values():
             self.routes[topic.name] = []
             self.topic_traffic[topic.name] = Traffic()
@@ -359,7 +386,8 @@ class Hall:
         route = self.routes[topic.name]
         for number in numbers:
             shard = self.shards[topic.shard or 1 + number % (len(self.shards) - 1)]
-            log = PartitionLog(self.files, number, topic.options.segment_bytes, topic.options.segment_ms)
+            options = topic.options
+            log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms_of(number))
             partition = Partition(topic.name, topic_id, len(route), shard, log, topic.options)
             partition.traffic = self.topic_traffic[topic.name]
             route.append(partition)

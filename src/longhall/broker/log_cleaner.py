@@ -26,6 +26,7 @@ from longhall.log.segment import Segment
 from longhall.shards.shard import PARTITIONS
 
 PARTITIONS_A_TURN: Final = 64
+CHECKPOINT_MS_MIN: Final = 10_000  # Since the last checkpoint, before compaction asks for another one.
 
 _log = logging.getLogger("longhall.clean")
 
@@ -81,18 +82,21 @@ class LogCleaner:
             _log.info("retention removed old messages", extra=_place(partition, start))
 
     async def _compact(self, partition: Partition) -> None:
-        """Compact closed, stable and checkpointed segments, if enough of them is dirty."""
+        """Compact closed, stable and checkpointed segments, if enough of them is dirty or one of them has waited for
+        `max.compaction.lag.ms`. What only lacks a checkpoint asks for one.
+        """
         hall = self._hall
         log = partition.log
         directory = partition_directory(log.partition)
         await tidy(hall, partition, self._tidied)
         now_ms = hall.time.now_ms()
-        limit = min(partition.last_stable_offset, log.safe_offset, archived_end(hall, partition))
-        segments = [segment for segment in log.segments[:-1] if segment.next_offset <= limit]
-        segments = _old_enough(segments, now_ms - partition.options.compaction_lag_min_ms)
-        dirty = sum(segment.size_bytes for segment in segments if segment.next_offset > log.cleaned_offset)
-        total = sum(segment.size_bytes for segment in segments)
-        if not dirty or dirty < total * partition.options.dirty_ratio_min:
+        limit = min(partition.last_stable_offset, archived_end(hall, partition))
+        closed = [segment for segment in log.segments[:-1] if segment.next_offset <= limit]
+        closed = _old_enough(closed, now_ms - partition.options.compaction_lag_min_ms)
+        segments = [segment for segment in closed if segment.next_offset <= log.safe_offset]
+        if len(segments) < len(closed) and _is_due(closed, partition, now_ms):
+            hall.checkpoint_wanted |= now_ms - hall.checkpointed_ms >= CHECKPOINT_MS_MIN
+        if not _is_due(segments, partition, now_ms):
             return
         producers = partition.producers
         arguments: dict[str, object] = {
@@ -112,6 +116,17 @@ class LogCleaner:
             await install(hall, partition, changed, wanted=True)
         log.cleaned_offset = result["cleaned_until"]
         _log.info("a partition was compacted", extra=_place(partition, log.cleaned_offset))
+
+
+def _is_due(segments: list[Segment], partition: Partition, now_ms: int) -> bool:
+    """True if enough of these segments is dirty, or the first dirty one is too old to wait."""
+    dirty = [segment for segment in segments if segment.next_offset > partition.log.cleaned_offset]
+    if not dirty:
+        return False
+    if now_ms - dirty[0].created_ms >= partition.options.compaction_lag_max_ms:
+        return True
+    dirty_bytes = sum(segment.size_bytes for segment in dirty)
+    return dirty_bytes >= sum(segment.size_bytes for segment in segments) * partition.options.dirty_ratio_min
 
 
 def _place(partition: Partition, offset: int) -> dict[str, object]:

@@ -11,6 +11,7 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     wing: int = 0  # The wing number of this hall; 0: the main hall.
     auto_create_topics: bool = True
     default_partitions: int = 1
+    in_sync_min: int = 1  # In a cluster: with fewer replicas in sync, messages are refused.
     message_bytes_max: int = 1024 * 1024 + 12
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 24 * 3_600_000
@@ -42,6 +43,15 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     group_session_timeout_min_ms: int = 6_000
     group_session_timeout_max_ms: int = 1_800_000
     group_members_max: int = 1_000
+    consumer_session_timeout_ms: int = 45_000
+    consumer_session_timeout_min_ms: int = 45_000
+    consumer_session_timeout_max_ms: int = 60_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_heartbeat_interval_min_ms: int = 5_000
+    consumer_heartbeat_interval_max_ms: int = 15_000
+    consumer_members_max: int = 1_000
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_migration: str = "bidirectional"
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     producer_expiry_ms: int = 24 * 3_600_000
     transaction_timeout_max_ms: int = 900_000

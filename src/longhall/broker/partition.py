@@ -68,6 +68,7 @@ class Partition(Committable):
         self.deleted = False
         self.elsewhere = False  # True if a wing stores its messages: see `broker/placement.py`.
         self.parted = False  # True for a part of a queue that grows: see `broker/queues/upkeep/resizer.py`.
+        self.has_rules = False  # True if it belongs to a queue, whose rules hold for every producer.
         self.has_priority_lanes = False  # True if messages with a priority are copied to the lane of their level.
 
     def committed(self, value: int) -> None:
@@ -95,7 +96,7 @@ class Partition(Committable):
         """Take new settings of the topic."""
         self.options = options
         self.log.segment_bytes = options.segment_bytes
-        self.log.segment_ms = options.segment_ms
+        self.log.segment_ms = options.segment_ms_of(self.log.partition)
 
     @property
     def last_stable_offset(self) -> int:

@@ -156,6 +156,7 @@ class Pending(Acknowledgeable, Generic[R]):
     async def wait(self) -> R:
         """The reply when it is final; raises the error."""
         if not self.done:
+            assert self._future is None, "one coroutine awaits a reply"
             self._future = asyncio.get_running_loop().create_future()
             try:
                 await self._future

@@ -7,7 +7,7 @@ messages.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -15,6 +15,9 @@ from longhall.broker.events import LaneDropped, LaneMade, QueueConfigured, Queue
 from longhall.errors import Code
 from longhall.names import is_legal_name
 from longhall.queues.settings import QueueSettings
+
+DELETED_MAX: Final = 10_000  # Deleted queues whose dead-letter queues are remembered; the oldest are dropped.
+DELETED_FIELDS: Final = 2
 
 QueueEvent = QueueDeclared | QueueConfigured | QueueRemoved | LaneMade | LaneDropped
 
@@ -42,6 +45,7 @@ class QueueCatalogue:
     def __init__(self) -> None:
         self._watchers: list[Callable[[str], None]] = []
         self.by_name: dict[str, QueueEntry] = {}
+        self.letters_of_deleted: dict[str, str] = {}  # By name of the deleted queue: its dead-letter queue.
         self.by_id: dict[bytes, QueueEntry] = {}
         self._sources: dict[str, dict[str, None]] = {}  # Source queues by their dead-letter queue.
 
@@ -84,7 +88,11 @@ class QueueCatalogue:
     def decide_remove(self, name: str) -> QueueRemoved | Code:
         """Delete a queue."""
         entry = self.by_name.get(name)
-        return QueueRemoved(queue_id=entry.queue_id) if entry is not None else Code.UNKNOWN_QUEUE
+        if entry is None:
+            return Code.UNKNOWN_QUEUE
+        own = entry.settings.dead_letters
+        letters = own.queue if own is not None and own.after_delete and own.queue != name else ""
+        return QueueRemoved(queue_id=entry.queue_id, letters=letters)
 
     def apply(self, event: QueueEvent) -> None:
         """Apply an event: the only way in which the queues change."""
@@ -92,6 +100,7 @@ class QueueCatalogue:
             case QueueDeclared():
                 entry = QueueEntry(event)
                 self.by_name[event.name] = entry
+                self.letters_of_deleted.pop(event.name, None)
                 self.by_id[event.queue_id] = entry
                 self._note_source(entry)
                 self._notify(event.name)
@@ -105,6 +114,10 @@ class QueueCatalogue:
             case QueueRemoved():
                 gone = self.by_id.pop(event.queue_id)
                 del self.by_name[gone.name]
+                if event.letters:
+                    self.letters_of_deleted[gone.name] = event.letters
+                    if len(self.letters_of_deleted) > DELETED_MAX:
+                        del self.letters_of_deleted[next(iter(self.letters_of_deleted))]
                 self._forget_source(gone)
                 self._notify(gone.name)
             case LaneMade():
@@ -147,11 +160,15 @@ class QueueCatalogue:
                 entry.lanes,
             ]
             for entry in self.by_name.values()
-        ]
+        ] + [[name, letters] for name, letters in self.letters_of_deleted.items()]
 
     def restore(self, state: list[Any]) -> None:
         """Take the state of a `snapshot`."""
-        for name, queue_id, number, topic_id, owns_topic, settings, created_ms, modified_ms, lanes in state:
+        for row in state:
+            if len(row) == DELETED_FIELDS:
+                self.letters_of_deleted[row[0]] = row[1]
+                continue
+            name, queue_id, number, topic_id, owns_topic, settings, created_ms, modified_ms, lanes = row
             declared = QueueDeclared(
                 name=name,
                 queue_id=queue_id,

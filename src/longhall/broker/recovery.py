@@ -19,6 +19,7 @@ import msgspec
 from longhall.broker.apply import apply_entry
 from longhall.broker.events import EpochStarted, encoder
 from longhall.broker.hall import Hall
+from longhall.broker.hall_topics import HallTopics
 from longhall.broker.options import HallOptions
 from longhall.broker.replay import Recovered, Replay, restore_partitions
 from longhall.errors import Code, LonghallError
@@ -38,7 +39,7 @@ from longhall.topics.transactions import Transactions
 from longhall.world.ports import Disk, Entropy
 
 FORMAT: Final = 1  # Of a new directory. In a cluster it is the feature level of the writer: see `feature_gates`.
-FORMAT_MAX: Final = 4
+FORMAT_MAX: Final = 5
 
 _decoder = msgspec.msgpack.Decoder()
 
@@ -160,12 +161,22 @@ def make_shard_states(hall: Hall) -> None:
         initial_rebalance_delay_ms=options.group_initial_rebalance_delay_ms,
         members_max=options.group_members_max,
         offsets_retention_ms=options.offsets_retention_ms,
+        consumer_session_timeout_ms=options.consumer_session_timeout_ms,
+        consumer_session_timeout_min_ms=options.consumer_session_timeout_min_ms,
+        consumer_session_timeout_max_ms=options.consumer_session_timeout_max_ms,
+        consumer_heartbeat_interval_ms=options.consumer_heartbeat_interval_ms,
+        consumer_heartbeat_interval_min_ms=options.consumer_heartbeat_interval_min_ms,
+        consumer_heartbeat_interval_max_ms=options.consumer_heartbeat_interval_max_ms,
+        consumer_members_max=options.consumer_members_max,
+        consumer_assignors=options.consumer_assignors,
+        consumer_migration=options.consumer_migration,
     )
+    topics = HallTopics(hall)
     transactions = TransactionSettings(
         timeout_max_ms=options.transaction_timeout_max_ms, idle_expiry_ms=options.transactional_id_expiry_ms
     )
     for _ in hall.shards[1:]:
-        hall.groups.append(Groups(groups))
+        hall.groups.append(Groups(groups, topics))
         hall.transactions.append(Transactions(transactions))
         hall.redrives.append(Redrives())
         hall.uploads.append(Uploads())

@@ -170,7 +170,7 @@ class Replay:
             changed = queue_decoder.decode(event)
             queue = hall.queues.get(changed.queue)
             if queue is not None:
-                queue.queue.apply(changed)
+                queue.apply(changed)
         elif room == STAGING:
             staged = _staging_decoder.decode(event)
             queue = hall.queues.get(staged.queue)

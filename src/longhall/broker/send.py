@@ -6,16 +6,18 @@
     apply      the partition's tables are updated, for the next decision
     release    the caller waits on the shard for the acknowledgements of the topic's setting, or on the write
 
-Batches are not opened: their records stay as the producer encoded and compressed them.
+Batches are not opened: their records stay as the producer encoded and compressed them. Only a queue may want to see the
+records first: a batch for the partition of a queue goes through `Hall.queue_appender`, which applies the queue's rules.
 """
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Final
 
 from longhall.broker.configuration import ALWAYS, AS_PRODUCED, TopicOptions
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
+from longhall.broker.produced import TIMEOUT_MS, ProducedBatch, Sent
 from longhall.broker.transaction_check import check_transaction
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import ENTRY_BYTES_MAX
@@ -46,18 +48,8 @@ ENTRY_SLACK_BYTES: Final = 4096
 ONE_ENTRY_BYTES_MAX: Final = ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES
 PARTS_LEVEL: Final = 2  # From this feature level on a batch may span several entries,
 PARTS_BYTES_MAX: Final = 64 * 1024 * 1024  # up to this size.
+RECORD_ERRORS_MAX: Final = 1_000  # Messages of a refused batch that are named one by one; the batch fails as a whole.
 _PREFIX_BYTES: Final = 16
-
-
-@final
-class Sent:
-    """The result of one batch: its offset, or the error."""
-
-    def __init__(self, code: Code | None, base_offset: int = -1, append_time_ms: int = -1, message: str = "") -> None:
-        self.code = code
-        self.base_offset = base_offset
-        self.append_time_ms = append_time_ms
-        self.message = message
 
 
 def send(
@@ -69,11 +61,14 @@ def send(
     transactional_id: str | None = None,
     joins_transaction: bool = False,
     connection: int = 0,
+    leader_only: bool = False,
+    timeout_ms: int = TIMEOUT_MS,
 ) -> Sent:
     """Append the one batch in `frame[at:at + size_bytes]`. An accepted batch is not committed yet: see `wait`.
 
     A transactional batch requires that its partition is part of the producer's transaction; `joins_transaction` adds
-    the partition. A producer without an id is identified by its `connection`.
+    the partition. A producer without an id is identified by its `connection`, and waits `timeout_ms` for the answer. A
+    producer that is content with the leader's copy (`leader_only`) may send while too few replicas are in sync.
     """
     if partition.elsewhere:
         return Sent(Code.NOT_LEADER)
@@ -86,7 +81,7 @@ def send(
         check_produced(header)
         if header.size_bytes > options.message_bytes_max:
             return Sent(Code.MESSAGE_TOO_LARGE, message="the batch is larger than max.message.bytes")
-        refused = _check_time(header, options, now_ms)
+        refused = _check_time(frame, at, header, options, now_ms)
         if refused is not None:
             return refused
         if options.compacts:
@@ -99,55 +94,98 @@ def send(
                 append_time_ms = now_ms
             header = parse_header(frame, 0)
     except LonghallError as error:
-        return Sent(error.code, message=str(error))
-    if header.producer_id >= 0:
-        decided = partition.table().decide(header)
-        if isinstance(decided, Duplicate):
-            return Sent(None, decided.base_offset, append_time_ms)
-        if decided is Code.OUT_OF_ORDER_SEQUENCE:
-            # If the batches before it were refused, the sequence error would make the producer begin a new epoch and
-            # resend batches that are in the log.
-            number = partition.log.partition
-            code = _refusal_of_all(hall) or hall.refused.lately(number, header.producer_id, now_ms)
-            if code is not None:
-                return Sent(code)
-        if decided is None and header.is_transactional and partition.table().needs_verification(header):
-            decided = check_transaction(hall, partition, header, transactional_id, joins_transaction)
-        if decided is not None:
-            return Sent(decided)
+        named = _name_keyless(frame, at, str(error)) if error.code is Code.KEY_REQUIRED else None
+        return Sent(error.code, message=str(error), record_errors=named)
+    batch = ProducedBatch(
+        partition,
+        header,
+        frame,
+        at,
+        transactional_id,
+        joins_transaction,
+        connection,
+        timeout_ms,
+        append_time_ms,
+        leader_only,
+    )
+    if partition.has_rules:
+        return hall.queue_appender.send_by_rules(batch)
+    refused = check_producer(hall, batch, now_ms)
+    return refused if refused is not None else append_produced(hall, batch, now_ms)
+
+
+def check_producer(hall: Hall, batch: ProducedBatch, now_ms: int) -> Sent | None:
+    """None if the batch may be appended; else the answer to a repeated one, or the error."""
+    header, partition = batch.header, batch.partition
+    if header.producer_id < 0:
+        return None
+    decided = partition.table().decide(header)
+    if isinstance(decided, Duplicate):
+        return Sent(None, decided.base_offset, batch.append_time_ms)
+    if decided is Code.OUT_OF_ORDER_SEQUENCE:
+        # If the batches before it were refused, the sequence error would make the producer begin a new epoch and
+        # resend batches that are in the log.
+        number = partition.log.partition
+        code = _refusal_of_all(hall, partition.options, batch.leader_only) or hall.refused.lately(
+            number, header.producer_id, now_ms
+        )
+        if code is not None:
+            return Sent(code)
+    if decided is None and header.is_transactional and partition.table().needs_verification(header):
+        decided = check_transaction(hall, partition, header, batch.transactional_id, batch.joins_transaction)
+    return Sent(decided) if decided is not None else None
+
+
+def append_produced(hall: Hall, batch: ProducedBatch, now_ms: int) -> Sent:
+    """Append a batch whose producer was checked, and count it."""
+    header, partition = batch.header, batch.partition
     if partition.parted:
         hall.queue_appender.partition_chosen(
-            partition, header.producer_id if header.producer_id >= 0 else -1 - connection
+            partition, header.producer_id if header.producer_id >= 0 else -1 - batch.connection
         )
-    code = append(hall, partition, header, frame, at, now_ms)
+    code = append(hall, partition, header, batch.frame, batch.at, now_ms, leader_only=batch.leader_only)
     if code is not None:
         if header.producer_id >= 0:
             hall.refused.note(partition.log.partition, header.producer_id, code, now_ms)
         return Sent(code)
     traffic = partition.traffic
     traffic.messages_in += header.record_count
-    traffic.bytes_in += size_bytes
-    quota = options.quota
+    traffic.bytes_in += header.size_bytes
+    quota = partition.options.quota
     if quota is not None:
-        quota.charge(size_bytes, header.record_count, now_ms)
+        quota.charge(header.size_bytes, header.record_count, now_ms)
     for listener in partition.listeners:
         listener.on_sent(header.record_count)
-    return Sent(None, header.base_offset, append_time_ms)
+    return Sent(None, header.base_offset, batch.append_time_ms)
 
 
 def append(
-    hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool = True
+    hall: Hall,
+    partition: Partition,
+    header: BatchHeader,
+    frame: bytes,
+    at: int,
+    now_ms: int,
+    message: bool = True,
+    leader_only: bool = False,
 ) -> Code | None:
     """Append and apply a checked batch. Markers (`message` False) may use the reserved space."""
     if partition.elsewhere:
         return Code.NOT_LEADER
     if partition.has_priority_lanes:
         return hall.queue_appender.append_with_copies(partition, header, frame, at, now_ms, message)
-    return append_here(hall, partition, header, frame, at, now_ms, message)
+    return append_here(hall, partition, header, frame, at, now_ms, message, leader_only)
 
 
 def append_here(
-    hall: Hall, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
+    hall: Hall,
+    partition: Partition,
+    header: BatchHeader,
+    frame: bytes,
+    at: int,
+    now_ms: int,
+    message: bool,
+    leader_only: bool = False,
 ) -> Code | None:
     """Append to this partition alone, without copies for priorities."""
     size = header.size_bytes
@@ -157,8 +195,10 @@ def append_here(
         return Code.MESSAGE_TOO_LARGE
     options = partition.options
     if message:
-        if hall.refusal is not None and (hall.refusal is not Code.NOT_ENOUGH_REPLICAS or options.acknowledge != ONE):
-            return hall.refusal
+        if hall.refusal is not None or options.in_sync_min:
+            refusal = hall.refusal_for(options.in_sync_min, leader_only or options.acknowledge == ONE)
+            if refusal is not None:
+                return refusal
         if hall.is_backed_up:
             hall.backlog.refusals += 1
             return Code.COMMIT_BACKLOG
@@ -251,10 +291,11 @@ def wait(hall: Hall, partition: Partition, target: Committable, value: int, *, l
         hall.commits.kick()
 
 
-def _refusal_of_all(hall: Hall) -> Code | None:
-    """The error for all messages now; None if messages are accepted."""
-    if hall.refusal is not None:
-        return hall.refusal
+def _refusal_of_all(hall: Hall, options: TopicOptions, leader_only: bool) -> Code | None:
+    """The error for all messages of a topic now; None if messages are accepted."""
+    refusal = hall.refusal_for(options.in_sync_min, leader_only or options.acknowledge == ONE)
+    if refusal is not None:
+        return refusal
     if hall.is_backed_up:
         return Code.COMMIT_BACKLOG
     return Code.STORAGE_FULL if hall.storage_full else None
@@ -279,14 +320,30 @@ def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int
     return False
 
 
-def _check_time(header: BatchHeader, options: TopicOptions, now_ms: int) -> Sent | None:
+def _check_time(frame: bytes, at: int, header: BatchHeader, options: TopicOptions, now_ms: int) -> Sent | None:
     if options.log_append_time:
         return None
-    if header.max_timestamp_ms - now_ms > options.timestamp_after_max_ms:
-        return Sent(Code.INVALID_TIMESTAMP, message="a timestamp is too far in the future")
-    if header.base_timestamp_ms >= 0 and now_ms - header.base_timestamp_ms > options.timestamp_before_max_ms:
-        return Sent(Code.INVALID_TIMESTAMP, message="a timestamp is too far in the past")
-    return None
+    newest_ms = now_ms + options.timestamp_after_max_ms
+    oldest_ms = now_ms - options.timestamp_before_max_ms
+    if header.max_timestamp_ms > newest_ms:
+        message = "a timestamp is too far in the future"
+    elif 0 <= header.base_timestamp_ms < oldest_ms:
+        message = "a timestamp is too far in the past"
+    else:
+        return None
+    named: list[tuple[int, str]] = []
+    for index, record in enumerate(read_records(frame, at)):
+        if record.timestamp_ms > newest_ms or 0 <= record.timestamp_ms < oldest_ms:
+            named.append((index, f"timestamp {record.timestamp_ms} is not between {oldest_ms} and {newest_ms}"))
+            if len(named) == RECORD_ERRORS_MAX:
+                break
+    return Sent(Code.INVALID_TIMESTAMP, message=message, record_errors=named)
+
+
+def _name_keyless(frame: bytes, at: int, reason: str) -> list[tuple[int, str]]:
+    """The messages of a batch that have no key."""
+    named = [(index, reason) for index, record in enumerate(read_records(frame, at)) if record.key is None]
+    return named[:RECORD_ERRORS_MAX]
 
 
 def _rewrite(batch: bytes, header: BatchHeader, options: TopicOptions, now_ms: int) -> bytes:
@@ -299,6 +356,7 @@ def _rewrite(batch: bytes, header: BatchHeader, options: TopicOptions, now_ms: i
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,
             compression=options.compression,
+            compression_level=options.compression_level,
             transactional=header.is_transactional,
         )
     return with_log_append_time(batch, now_ms) if options.log_append_time else batch

@@ -5,7 +5,7 @@ n % slices; a group or a transactional id is in the slice of its checksum. A sli
 (`StateMarked`), where every replica has applied the same entries.
 
     table           an object of it                 what is digested
-    catalogue       topic, queue                    everything
+    catalogue       topic, queue, all exchanges     everything
     log             partition                       first and next offset
     batches         partition                       checksums of the batches since the last mark of its slice
     producers       partition                       aborted ranges, and producers that wrote since that mark
@@ -177,6 +177,9 @@ def _catalogue_of(
     if mark.slice == 0:
         numbers = (catalogue.next_partition, catalogue.producer_ids_below, sorted(catalogue.parts.items()))
         found.update(_digests([("numbers", numbers)]))
+        rows = catalogue.exchanges.rows()
+        if rows:
+            found.update(_digests([("exchanges", rows)]))
     return found
 
 

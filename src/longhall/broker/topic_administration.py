@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -22,6 +23,8 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.shards.shard import PARTITIONS
 
 HIGH_WATERMARK: Final = -1  # As an offset to delete up to: everything.
+
+_log = logging.getLogger("longhall.topics")
 
 
 async def create_topic(
@@ -44,6 +47,7 @@ async def create_topic(
     if validate_only:
         return None
     await commit_event(hall, event)
+    _log.info("a topic was created", extra={"topic": name, "partitions": len(event.partitions)})
     await furnish(hall, name)
     return hall.topic(name)
 
@@ -72,6 +76,7 @@ async def delete_topic(hall: Hall, name: str) -> None:
         if entry.topic_id == event.topic_id:  # A queue cannot outlive its log.
             hall.append_catalogue(QueueRemoved(queue_id=entry.queue_id), Commit())
     await commit_event(hall, event)
+    _log.info("a topic was deleted", extra={"topic": name})
     await clear(hall, topic)
 
 

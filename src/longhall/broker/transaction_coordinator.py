@@ -2,6 +2,7 @@
 
     init           the earlier producer of the transactional id is fenced, and its open transaction aborted
     add            partitions and groups become part of the open transaction
+    settle         messages of queues are settled by the commit, in the write of the outcome: `transaction_settles`
     end            the outcome is committed (prepared); then every partition gets a marker and every group the outcome;
                    then the transaction is complete
     time out       the coordinator aborts the transaction and fences the producer
@@ -20,8 +21,10 @@ from typing import Final, final
 from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
+from longhall.broker.queues.write import together
 from longhall.broker.send import append
 from longhall.broker.topic_administration import take_producer_id
+from longhall.broker.transaction_settles import Infos, TransactionSettles, settles
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import parse_header
@@ -43,6 +46,8 @@ class TransactionCoordinator(HallObserver):
         self._coordinator = coordinator
         self._timer = DeadlineTimer(hall.time, self._tick)
         self._finishing: dict[str, asyncio.Task[None]] = {}
+        self._settles = TransactionSettles(hall)
+        self._infos: dict[str, Infos] = {}  # By transactional id, for the settles of a commit that is being decided.
         hall.observers.append(self)
 
     def transaction_changed(self) -> None:
@@ -121,12 +126,20 @@ class TransactionCoordinator(HallObserver):
         code = transactions.verify_group(transactional_id, producer_id, producer_epoch, request.group_id)
         if code is not None:
             return CommitResult(code=code)
-        return await self._coordinator.hold_offsets(request, producer_id, producer_epoch)
+        if not settles(request.group_id):
+            return await self._coordinator.hold_offsets(request, producer_id, producer_epoch)
+        if not self._hall.has_room(EVENT_ROOM_BYTES // 4):
+            return CommitResult(code=Code.NOT_READY)
+        refused = self._settles.hold(request, producer_id, producer_epoch, transactions.ends_ms(transactional_id))
+        await committed(self._hall, self._hall.shard_of(request.group_id))
+        return CommitResult(refused=refused)
 
     async def end(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, raises_epoch: bool
     ) -> Decision:
-        """Commit or abort; returns when readers can see the outcome."""
+        """Commit or abort; returns when readers can see the outcome. A commit settles what the transaction settles."""
+        transactions = self._hall.transactions_of(transactional_id)
+        groups = [group for group in transactions.groups_of(transactional_id) if settles(group)]
 
         async def decide() -> Decision:
             request = EndRequest(
@@ -137,9 +150,17 @@ class TransactionCoordinator(HallObserver):
                 raises_epoch=raises_epoch,
                 fresh_producer_id=await take_producer_id(self._hall) if raises_epoch else -1,
             )
-            return self._hall.transactions_of(transactional_id).decide_end(request, self._hall.time.now_ms())
+            code = self._settles.check(groups, producer_id) if commit else None
+            if code is not None:
+                return Decision(code=code)
+            return transactions.decide_end(request, self._hall.time.now_ms())
 
-        decision = await self._decide(transactional_id, decide)
+        if groups and commit:
+            self._infos[transactional_id] = await self._settles.look_up(groups, producer_id)
+        try:
+            decision = await self._decide(transactional_id, decide)
+        finally:
+            self._infos.pop(transactional_id, None)
         finishing = self._finishing.get(transactional_id)
         if decision.code is None and finishing is not None:
             await asyncio.shield(finishing)
@@ -210,15 +231,24 @@ class TransactionCoordinator(HallObserver):
     def _write(self, transactional_id: str, events: Iterable[TransactionEvent]) -> None:
         shard = self._hall.shard_of(transactional_id)
         for event in events:
-            self._hall.append_event(shard, TRANSACTIONS, event)
-            try:
-                self._hall.transactions_of(transactional_id).apply(event)
-            except Exception as error:
-                self._hall.halt(error)
-                raise
+            if isinstance(event, TransactionPrepared) and event.committed:
+                with together(self._hall):
+                    self._append(shard, event)
+                    groups = self._hall.transactions_of(transactional_id).groups_of(transactional_id)
+                    self._settles.write(groups, event.producer_id, self._infos.get(transactional_id, {}))
+            else:
+                self._append(shard, event)
             if isinstance(event, TransactionPrepared):
                 self._finish_soon(transactional_id)
         self.arm()
+
+    def _append(self, shard: Shard, event: TransactionEvent) -> None:
+        self._hall.append_event(shard, TRANSACTIONS, event)
+        try:
+            self._hall.transactions_of(event.transactional_id).apply(event)
+        except Exception as error:
+            self._hall.halt(error)
+            raise
 
     def _finish_soon(self, transactional_id: str) -> None:
         before = self._finishing.get(transactional_id)
@@ -261,7 +291,8 @@ class TransactionCoordinator(HallObserver):
                 raise LonghallError(code, "the outcome of a transaction could not be written")
             shards[partition.shard.number] = partition.shard
         for group_id in markers.groups:
-            shard = self._coordinator.end_transaction(group_id, markers.producer_id, markers.committed)
+            keeps = markers.committed and not settles(group_id)  # Settles were written with the outcome.
+            shard = self._coordinator.end_transaction(group_id, markers.producer_id, keeps)
             shards[shard.number] = shard
         return list(shards.values())
 

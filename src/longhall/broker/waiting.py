@@ -45,12 +45,13 @@ class Commit(Acknowledgeable):
 class Guard(Committable):
     """Looks at the moment of the commit: what it was committed by is not known later."""
 
-    def __init__(self, hall: Hall, target: Acknowledgeable) -> None:
+    def __init__(self, hall: Hall, target: Acknowledgeable, in_sync_min: int) -> None:
         self._hall = hall
         self._target = target
+        self._in_sync_min = in_sync_min
 
     def committed(self, value: int) -> None:
-        if self._hall.is_short:
+        if self._hall.is_short_of(self._in_sync_min):
             self._target.refused()
         else:
             self._target.committed(value)
@@ -83,14 +84,16 @@ async def committed(hall: Hall, shard: Shard, whom: int = ALL) -> None:
     await commit.future
 
 
-def when_acknowledged(hall: Hall, shard: Shard, target: Acknowledgeable, whom: int) -> None:
-    """The same for a message that was sent: `target.refused()` if it is committed by too few."""
+def when_acknowledged(hall: Hall, shard: Shard, target: Acknowledgeable, whom: int, in_sync_min: int = 0) -> None:
+    """The same for a message that was sent: `target.refused()` if it is committed by too few, which is fewer than
+    `in_sync_min`, or than the hall asks for if that is 0.
+    """
     guarded = hall.leadership is not None and whom != ONE
-    when_committed(hall, shard, Guard(hall, target) if guarded else target, whom)
+    when_committed(hall, shard, Guard(hall, target, in_sync_min) if guarded else target, whom)
 
 
-async def acknowledged(hall: Hall, shard: Shard, whom: int) -> None:
+async def acknowledged(hall: Hall, shard: Shard, whom: int, in_sync_min: int = 0) -> None:
     """Wait until what was sent may be acknowledged. LonghallError(NOT_ENOUGH_REPLICAS_AFTER_APPEND) if it may not."""
     commit = Commit()
-    when_acknowledged(hall, shard, commit, whom)
+    when_acknowledged(hall, shard, commit, whom, in_sync_min)
     await commit.future

@@ -10,20 +10,24 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from longhall.cli.addresses import parse_http_address, unreachable
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.profiles import HttpTarget, find_http
 from longhall.console.api.asked import BYTES, JSON
+from longhall.console.api.content_digest import digest_value, verify_digest
 from longhall.console.api.refusals import ApiRefusal
 from longhall.console.api.service import Api
-from longhall.node.addresses import parse_address
+from longhall.errors import LonghallError
 
 TIMEOUT_S: Final = 30.0
+_DIGEST: Final = "crc32c"
 
 _T = TypeVar("_T")
 _ADVICE: Final = {
     "unknown-queue": "`longhall queue list` shows what there is",
     "unknown-topic": "`longhall topic list` shows what there is",
     "unknown-message": "`longhall dlq list` shows what there is",
+    "topic-exists": "`longhall queue create QUEUE --topic NAME` makes a queue over a topic",
     "queue-exists": "choose another name, or `longhall queue alter` it",
     "queue-full": "receive from it, purge it, or raise its bound with `longhall queue alter`",
     "message-too-large": "raise --message-bytes or --whole-bytes of the queue",
@@ -47,11 +51,8 @@ class ApiClient:
     def __init__(self, place: HttpTarget, patience_s: float = TIMEOUT_S) -> None:
         self.place = place
         self._patience_s = patience_s
-        try:
-            address = parse_address(place.address)
-        except ValueError as failure:
-            raise CommandError(str(failure), Exit.USAGE) from None
-        self._connection = http.client.HTTPConnection(address.host, address.port)
+        self._address = parse_http_address(place.address)
+        self._connection = http.client.HTTPConnection(self._address.host, self._address.port)
 
     def ask(
         self,
@@ -92,7 +93,9 @@ class ApiClient:
         wait_s: float,
     ) -> bytes:
         target = Api.prefix + path + (f"?{urlencode(query)}" if query else "")
-        headers = {} if body is None else {"Content-Type": kind}
+        headers = {"Want-Content-Digest": f"{_DIGEST}=1"}
+        if body is not None:
+            headers |= {"Content-Type": kind, "Content-Digest": digest_value(_DIGEST, body)}
         if self.place.access_key:
             shown = f"{self.place.access_key}:{self.place.secret}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(shown).decode()}"
@@ -105,15 +108,31 @@ class ApiClient:
             data = answer.read()
         except TimeoutError:
             raise CommandError(f"the node at {self.place.address} did not answer in time", Exit.TIMED_OUT) from None
-        except (OSError, http.client.HTTPException):
+        except http.client.HTTPException:
+            raise self._stranger() from None
+        except (ConnectionResetError, BrokenPipeError):
             raise CommandError(
-                f"no node answers at {self.place.address}; start one with `longhall serve`, "
-                "or give its address with --http",
+                f"the connection to {self._address} was closed; the node has stopped, or it is no HTTP door",
                 Exit.UNREACHABLE,
             ) from None
+        except OSError:
+            raise unreachable(self._address) from None
         if answer.status >= 400:
             raise self._refused(answer.status, data)
+        self._verify(answer, data)
         return data
+
+    def _verify(self, answer: http.client.HTTPResponse, data: bytes) -> None:
+        """Refuse a response that was damaged on its way. Old nodes give no checksum."""
+        given = answer.headers.get("Content-Digest")
+        if given is None:
+            return
+        try:
+            verify_digest(given.encode("latin-1"), data)
+        except LonghallError:
+            raise CommandError(
+                f"the answer of {self.place.address} was damaged on its way; try again", Exit.REFUSED
+            ) from None
 
     def _exchange(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str]
@@ -142,7 +161,9 @@ class ApiClient:
 
     def _stranger(self) -> CommandError:
         return CommandError(
-            f"what answers at {self.place.address} is not a Longhall API; give its address with --http", Exit.REFUSED
+            f"what answers at {self._address} is not Longhall's HTTP API; another door or program listens there: "
+            "give the HTTP address with --address",
+            Exit.REFUSED,
         )
 
 

@@ -35,9 +35,13 @@ def bench(
     seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="How long each phase takes.")] = 5.0,
     size: Annotated[str, typer.Option(help="Size of a message.")] = "1 KiB",
     batch: Annotated[str, typer.Option(help="Size of a batch.")] = "64 KiB",
-    partitions: Annotated[int, typer.Option("--partitions", "-n", min=1, max=10_000)] = 1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-n", min=1, max=10_000, help="Partitions of the topic.")
+    ] = 1,
     in_flight: Annotated[int, typer.Option(min=1, max=100, help="Batches in flight at once.")] = 8,
-    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
+    compression: Annotated[
+        Compression, typer.Option("--compression", "-z", help="The compression of batches.")
+    ] = Compression.NONE,
     acks: Annotated[
         Acks, typer.Option(help="Wait until it is durable (all) or until the leader has it (1).")
     ] = Acks.ALL,
@@ -64,7 +68,7 @@ def _load(
     from longhall.records import compression as codecs
 
     try:
-        message_bytes, batch_bytes = parse_size_bytes(size), parse_size_bytes(batch)
+        message_bytes, batch_bytes = (parse_size_bytes(text, unit_required=True) for text in (size, batch))
     except ValueError as failure:
         raise CommandError(str(failure), Exit.USAGE) from None
     if not 1 <= message_bytes <= 64 << 20 or not 1 <= batch_bytes <= 64 << 20:

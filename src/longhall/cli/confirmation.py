@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask at a terminal. A script is not asked: it has decided by running the command."""
-    if not yes and sys.stdin.isatty() and not typer.confirm(question):
+    """Ask at a terminal. A script cannot be asked: it states its consent with --yes."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError(f"{question} nothing was done, since nobody can be asked here; give --yes", Exit.USAGE)
+    if not typer.confirm(question):
         raise CommandError("nothing was done", Exit.REFUSED)
 
 

@@ -26,7 +26,7 @@ def consume(
         str | None,
         typer.Option(
             "--from",
-            help="beginning, end, an offset, -10 for the last ten, or a time like 2026-01-31T12:00 or '2h ago'.",
+            help="start, end, an offset, -10 for the last ten, or a time like 2026-01-31T12:00 or '2h ago'.",
         ),
     ] = None,
     follow: Annotated[
@@ -67,7 +67,7 @@ def consume(
 
     if group is not None and partition:
         raise CommandError("a group assigns partitions itself: leave --partition or --group out", Exit.USAGE)
-    place = parse_start_position(start or ("end" if follow and group is None else "beginning"), int(time.time() * 1000))
+    place = parse_start_position(start or ("end" if follow and group is None else "start"), int(time.time() * 1000))
     options = ConsumeOptions(topics, place, follow, count, partition, uncommitted, filter, _compiled(filter))
     style = LineStyle(unescape(key_separator) if keys else None, headers, timestamps, offsets)
     write = _LineWriter(output, style)

@@ -134,7 +134,7 @@ def _start(place: StartPosition) -> int:
     if place.anchor is Anchor.TIME:
         return max(place.number, 0)
     raise CommandError(
-        "a group continues at its committed offsets, and --from may be beginning, end or a time for partitions "
+        "a group continues at its committed offsets, and --from may be start, end or a time for partitions "
         "without one; `longhall group reset` moves it",
         Exit.USAGE,
     )

@@ -198,10 +198,10 @@ def _walk(partition: Partition) -> Iterator[tuple[int, int, int]]:
             if cold.rebuild is not None:
                 place: dict[str, object] = {"partition": log.partition, "base_offset": cold.rebuild.base_offset}
                 rebuild_index(log._files.disk, place)
-                supplied = Supplied(cold.path, cold.position, b"", True)
+                supplied = Supplied(cold.path, cold.position, b"", True, cold.version)
             else:
                 data = log._files.get(cold.path).read_at(cold.position, cold.size)
-                supplied = Supplied(cold.path, cold.position, data)
+                supplied = Supplied(cold.path, cold.position, data, version=cold.version)
             continue
         data = b"".join(result.buffers)
         if result.code is not None or not data:

@@ -13,7 +13,17 @@ from longhall.cli.completion import complete_queue
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
-from longhall.cli.output import Format, Row, columns, print_note, show_facts, show_json, show_outcome, show_rows
+from longhall.cli.output import (
+    Format,
+    Row,
+    columns,
+    print_note,
+    show_facts,
+    show_json,
+    show_outcome,
+    show_rows,
+    values_of,
+)
 from longhall.cli.queue_browse import body_text
 from longhall.cli.timestamps import show_timestamp
 
@@ -41,9 +51,10 @@ _LETTERS = columns(
     "message_id died reason source attempts body", right="attempts", titles={"message_id": "id", "source": "from"}
 )
 _MOVES = columns(
-    "task_id state target moved to_move started failure",
+    "task_id state to moved to_move started failure",
     right="moved to_move",
-    titles={"task_id": "task", "target": "to", "to_move": "of"},
+    titles={"task_id": "task", "to_move": "of"},
+    people="to",
 )
 
 
@@ -163,12 +174,12 @@ def redrive(
     from longhall.cli.api_client import queue_path
     from longhall.queues.messages import MoveTask
 
-    client, name = _open(options, queue)
+    client, name = _open(options, queue, any_queue=bool(target))
     value = {"target": target, "rate_max": rate, "ids": ids or [], "filter": filter}
     move = client.ask("POST", queue_path(name, "moves"), MoveTask, value)
     if no_wait:
         sentence = f"began to move {move.to_move} messages; `longhall dlq moves {name}` shows the progress"
-        show_outcome(_move_row(move), sentence, options.output)
+        show_outcome(values_of([_move_row(move)], _MOVES)[0], sentence, options.output)
         return
     try:
         move = _follow(client, name, move, options.output)
@@ -178,7 +189,7 @@ def redrive(
         )
         raise
     sentence = f"moved {move.moved} of {move.to_move} messages: {move.state.lower()}"
-    show_outcome(_move_row(move), sentence, options.output)
+    show_outcome(values_of([_move_row(move)], _MOVES)[0], sentence, options.output)
     if move.state == "FAILED":
         raise CommandError(f"the move failed: {move.failure}")
 
@@ -224,7 +235,7 @@ def moves(
 ) -> None:
     """Show the redrives of a queue, the newest first."""
 
-    client, name = _open(options, queue)
+    client, name = _open(options, queue, any_queue=True)
     rows = [_move_row(move) for move in _moves(client, name)]
     show_rows(rows, _MOVES, options.output, f"nothing was moved out of {name}")
 
@@ -238,30 +249,51 @@ def cancel(
     """Stop the running redrive; messages that were moved stay moved."""
     from longhall.queues.messages import MoveTask
 
-    client, name = _open(options, queue)
+    client, name = _open(options, queue, any_queue=True)
     running = [move for move in _moves(client, name) if move.state not in ENDED]
     if not running:
         raise CommandError(f"no move out of {name} is running")
     move = client.ask("DELETE", f"moves/{running[0].task_id}", MoveTask)
-    show_outcome(_move_row(move), f"cancelled: {move.moved} of {move.to_move} were moved", options.output)
+    show_outcome(
+        values_of([_move_row(move)], _MOVES)[0], f"cancelled: {move.moved} of {move.to_move} were moved", options.output
+    )
 
 
-def _open(options: ApiOptions, queue: str) -> tuple[ApiClient, str]:
+def _open(options: ApiOptions, queue: str, any_queue: bool = False) -> tuple[ApiClient, str]:
     """A client, and the name of the dead-letter queue that is meant."""
     client = options.open_client()
-    return client, _letters_of(client, queue)
+    return client, _letters_of(client, queue, any_queue)
 
 
-def _letters_of(client: ApiClient, queue: str) -> str:
-    """The dead-letter queue that is meant: the named queue if it is one, else the one of the named queue."""
+def _letters_of(client: ApiClient, queue: str, any_queue: bool = False) -> str:
+    """The dead-letter queue that is meant: the named queue if it is one, else the one of the named queue.
+
+    A queue that is neither is refused, unless any queue will do: messages can be moved out of all of them.
+    """
     from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
     described = client.ask("GET", queue_path(queue), QueueShape)
     letters = described.settings.get("dead_letters")
-    if not described.dead_letters_of and isinstance(letters, dict):
+    if described.dead_letters_of:
+        return queue
+    if isinstance(letters, dict):
         return str(letters["queue"])
+    if not any_queue and not _has_letters(client, queue):
+        raise CommandError(
+            f"{queue} has no dead-letter queue and is none; "
+            f"`longhall queue alter {queue} --dead-letters NAME` gives it one"
+        )
     return queue
+
+
+def _has_letters(client: ApiClient, queue: str) -> bool:
+    """True if the queue still has dead letters of queues that are deleted or have another dead-letter queue now."""
+    from longhall.cli.api_client import queue_path
+    from longhall.console.api.letters import LettersOut
+
+    page = client.ask("GET", queue_path(queue, "letters"), LettersOut, query={"count": 1})
+    return any(letter.died_ms for letter in page.letters)
 
 
 def _row(letter: LetterOut) -> Row:
@@ -281,7 +313,8 @@ def _move_row(move: MoveTask) -> Row:
         "task_id": move.task_id,
         "state": move.state.lower(),
         "source": move.source,
-        "target": move.target or "where they came from",
+        "target": move.target or None,
+        "to": move.target or "where they came from",
         "moved": move.moved,
         "to_move": move.to_move,
         "rate_max": move.rate_max,

@@ -43,7 +43,7 @@ class CommandError(Exception):
 
 
 _ADVICE = {
-    Code.UNKNOWN_TOPIC: "`longhall topic list` shows what there is",
+    Code.UNKNOWN_TOPIC: "`longhall topic list` shows what there is, `longhall topic create` makes a topic",
     Code.TOPIC_EXISTS: "choose another name, or `longhall topic alter` it",
     Code.GROUP_NOT_EMPTY: "stop its consumers first",
     Code.GROUP_UNKNOWN: "`longhall group list` shows what there is",

@@ -73,7 +73,7 @@ def describe(
         print()
         show_rows(members, _MEMBERS, options.output, "")
     print()
-    show_rows(offsets, _OFFSETS, options.output, "nothing is committed")
+    show_rows(offsets, _OFFSETS, options.output, "nothing is committed, so the lag is not known")
 
 
 async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row], list[Row]]:
@@ -99,7 +99,9 @@ async def _describe(hall: Hall, name: str) -> tuple[dict[str, object], list[Row]
         "group": name,
         "state": group.group_state,
         "assignor": group.protocol_data,
-        "lag": sum(max(end - committed.offset, 0) for committed, end in lags.values()),
+        # Without a committed offset nobody knows where its consumers will begin.
+        "lag": sum(max(end - committed.offset, 0) for committed, end in lags.values()) if lags else None,
+        "partitions_without_offset": len(set(readers) - set(lags)),
     }
     return facts, members, offsets
 
@@ -137,7 +139,7 @@ def reset(
     group: GroupArgument,
     options: KafkaOptions,
     to: Annotated[
-        str | None, typer.Option(help="earliest, latest, an offset, -10 for the last ten, or a time like '2h ago'.")
+        str | None, typer.Option(help="start, end, an offset, -10 for the last ten, or a time like '2h ago'.")
     ] = None,
     shift_by: Annotated[
         int | None, typer.Option(help="Move from the committed offset forward, or back if negative.")
@@ -146,11 +148,11 @@ def reset(
         list[str] | None,
         typer.Option(help="TOPIC or TOPIC:0,1; repeatable. By default all topics with committed offsets."),
     ] = None,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Commit the new offsets; without it they are only shown.")
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Commit the new offsets; without it they are only shown.")
     ] = False,
 ) -> None:
-    """Move the offsets of a group without members. Without --execute it only shows the plan."""
+    """Move the offsets of a group without members. Without --yes it only shows the plan."""
     from longhall.cli.offset_reset import plan_reset
 
     if (to is None) == (shift_by is None):
@@ -158,7 +160,7 @@ def reset(
 
     async def ask(hall: Hall) -> list[Row]:
         plan = await plan_reset(hall, group, topic or [], to, shift_by)
-        if execute and plan:
+        if yes and plan:
             from longhall.client.groups import Committed
 
             await hall.groups.commit(group, {place: Committed(target) for place, (_, target) in plan.items()})
@@ -168,12 +170,14 @@ def reset(
         ]
 
     rows = options.call_hall(ask)
+    if not rows:
+        raise CommandError(f"{group} has committed nothing; name the topics with --topic")
     if options.output is Format.JSON:
-        show_json({"group": group, "executed": execute, "offsets": rows})
+        show_json({"group": group, "executed": yes, "offsets": rows})
         return
-    show_rows(rows, _RESET, options.output, f"{group} has committed nothing; name topics with --topic")
-    if rows and not execute:
-        print_note("nothing was changed; --execute commits the new offsets")
+    show_rows(rows, _RESET, options.output, "")
+    if rows and not yes:
+        print_note("nothing was changed; --yes commits the new offsets")
 
 
 @app.command()

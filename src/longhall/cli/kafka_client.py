@@ -8,11 +8,12 @@ from typing import TypeVar
 
 import typer
 
+from longhall.cli.addresses import parse_kafka_address, speaks_http, unreachable
 from longhall.cli.exits import CommandError, Exit, explain
 from longhall.cli.profiles import find_address
 from longhall.client.hall import Hall
 from longhall.client.refusals import Refused, Unreachable
-from longhall.node.addresses import parse_address
+from longhall.node.addresses import Address
 from longhall.world.real.network import RealNetwork
 
 _T = TypeVar("_T")
@@ -20,11 +21,7 @@ _T = TypeVar("_T")
 
 def call_hall(address: str | None, profile: str | None, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
     """Connect, run a request on a loop of its own, and report every failure as one line."""
-    place = find_address(address, profile)
-    try:
-        parse_address(place)
-    except ValueError as failure:
-        raise CommandError(str(failure), Exit.USAGE) from None
+    place = parse_kafka_address(find_address(address, profile))
     try:
         return asyncio.run(_converse(place, conversation))
     except Refused as failure:
@@ -35,14 +32,15 @@ def call_hall(address: str | None, profile: str | None, conversation: Callable[[
         raise typer.Exit(Exit.INTERRUPTED) from None
 
 
-async def _converse(place: str, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
+async def _converse(place: Address, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
     try:
-        hall = await Hall.connect(RealNetwork(), place, client_id="longhall-cli")
+        hall = await Hall.connect(RealNetwork(), str(place), client_id="longhall-cli")
     except Unreachable:
-        raise CommandError(
-            f"no node answers at {place}; start one with `longhall serve`, or give its address with --address",
-            Exit.UNREACHABLE,
-        ) from None
+        if speaks_http(place):
+            raise CommandError(
+                f"what answers at {place} speaks HTTP and not Kafka's protocol: give the Kafka address with --address"
+            ) from None
+        raise unreachable(place) from None
     try:
         return await conversation(hall)
     finally:

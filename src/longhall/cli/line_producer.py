@@ -16,6 +16,7 @@ from longhall.cli.exits import CommandError
 from longhall.cli.message_lines import Message
 from longhall.client.hall import Hall
 from longhall.client.producer import Options, Producer
+from longhall.client.refusals import Unreachable
 from longhall.world.real.clock import RealClock
 
 if TYPE_CHECKING:
@@ -32,15 +33,16 @@ class Outcome:
 
     topic: str
     messages: int = 0  # Acknowledged, or sent if no acknowledgement was requested.
+    sent: int = 0
     bytes: int = 0
     failure: str | None = None
 
 
 async def produce_lines(
-    hall: Hall, topic: str, files: list[Path], understand: Callable[[bytes, int], Message], options: Options
-) -> Outcome:
+    hall: Hall, outcome: Outcome, files: list[Path], understand: Callable[[bytes, int], Message], options: Options
+) -> None:
     """Send every line. The first failure ends the reading; batches in flight are still awaited."""
-    outcome = Outcome(topic)
+    topic = outcome.topic
     producer = Producer(hall, RealClock(), options)
 
     def placed(number: int, size: int, sent: asyncio.Future[Sent]) -> None:
@@ -49,7 +51,8 @@ async def produce_lines(
             outcome.messages += 1
             outcome.bytes += size
         elif outcome.failure is None:
-            outcome.failure = f"line {number} was refused: {failure}"
+            words = "has no acknowledgement" if isinstance(failure, Unreachable) else "was refused"
+            outcome.failure = f"line {number} {words}: {failure}"
 
     number = 0
     try:
@@ -64,6 +67,7 @@ async def produce_lines(
                 partition=message.partition,
                 timestamp_ms=message.timestamp_ms,
             )
+            outcome.sent += 1
             size = len(message.value or b"")
             sent.add_done_callback(functools.partial(placed, number, size))
             if outcome.failure is not None:
@@ -72,7 +76,6 @@ async def produce_lines(
         outcome.failure = outcome.failure or str(failure)
     await producer.close()
     await asyncio.sleep(0)  # The callbacks of the last batch.
-    return outcome
 
 
 async def _lines(files: list[Path]) -> AsyncIterator[bytes]:

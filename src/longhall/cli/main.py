@@ -1,58 +1,51 @@
-"""The `longhall` command: its subcommands and the end of each.
+"""The `longhall` command and the end of each of its subcommands.
 
-Commands import what they need when they run, so that `longhall --help` and shell completion stay quick. Only this file
-turns a failure into an exit code: one line on standard error, never a traceback.
+A command is imported when it runs (`command_table`), so that `longhall --help` and shell completion stay quick. Only
+this file turns a failure into an exit code: one line on standard error, never a traceback.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
-from longhall.cli import cluster, dlq, group, pipeline, queue, topic, transaction
-from longhall.cli.bench import bench
-from longhall.cli.consume import consume
-from longhall.cli.doctor import doctor
+from longhall.cli.command_table import HELP_OPTIONS, CommandTable
 from longhall.cli.exits import CommandError, Exit, explain
-from longhall.cli.produce import produce
-from longhall.cli.receive import receive
-from longhall.cli.scrub import scrub
-from longhall.cli.send import send
-from longhall.cli.serve import serve
-from longhall.cli.settings import settings
-from longhall.cli.version import version
 from longhall.errors import LonghallError
 
 app = typer.Typer(
     name="longhall",
+    cls=CommandTable,
     help="Longhall, a distributed message queue: one durable log, many doors.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
+    rich_markup_mode=None,  # Brackets in the help are text, and Rich takes longer to import than a command to run.
+    context_settings=HELP_OPTIONS,
     epilog=(
         "Exit codes: 0 done, 1 refused or damaged, 2 usage, 3 unreachable, 4 timed out, 5 disk failed, 70 bug, "
         "130 interrupted."
     ),
 )
-app.command()(serve)
-app.command()(produce)
-app.command()(consume)
-app.add_typer(topic.app)
-app.add_typer(group.app)
-app.add_typer(transaction.app)
-app.command()(send)
-app.command()(receive)
-app.add_typer(queue.app)
-app.add_typer(dlq.app)
-app.add_typer(pipeline.app)
-app.add_typer(cluster.app)
-app.command()(bench)
-app.command()(doctor)
-app.command()(scrub)
-app.command()(settings)
-app.command()(version)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from longhall.cli.version import installed_version
+
+        print(f"longhall {installed_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

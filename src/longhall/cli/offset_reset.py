@@ -1,4 +1,4 @@
-"""The plan of a group's offset reset. The command commits it if --execute is given."""
+"""The plan of a group's offset reset. The command commits it if --yes is given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Plan = dict[PartitionPlace, tuple[int | None, int]]  # What is committed now, an
 async def plan_reset(hall: Hall, group: str, topics: list[str], to: str | None, shift_by: int | None) -> Plan:
     """Raises CommandError if the group has members: they would overwrite the offsets at once."""
     place = StartPosition(Anchor.COMMITTED) if to is None else parse_start_position(to, int(time.time() * 1000))
-    await _refuse_if_it_has_members(hall, group)
+    await _check_group(hall, group, is_new=bool(topics))
     committed = await hall.groups.offsets(group)
     plan: Plan = {}
     for topic, partitions in (await _scope(hall, topics, committed)).items():
@@ -32,11 +32,12 @@ async def plan_reset(hall: Hall, group: str, topics: list[str], to: str | None, 
     return plan
 
 
-async def _refuse_if_it_has_members(hall: Hall, group: str) -> None:
+async def _check_group(hall: Hall, group: str, is_new: bool) -> None:
+    """Refuse a group with members, and an unknown one unless topics are named for it."""
     try:
         described = await hall.groups.describe(group)
     except Refused as failure:
-        if failure.code is Code.GROUP_UNKNOWN:
+        if failure.code is Code.GROUP_UNKNOWN and is_new:
             return  # Offsets may be laid out for a group before its first member comes.
         raise
     if described.members:

@@ -27,35 +27,47 @@ class Format(enum.StrEnum):
 
 
 class Column(NamedTuple):
-    """One column: the key of its value in a row, its title, and its alignment."""
+    """One column: the key of its value in a row, its title, its alignment, and whether it is for people alone."""
 
     key: str
     title: str
     right: bool = False
+    people: bool = False
 
 
-def columns(keys: str, right: str = "", titles: Mapping[str, str] = _NO_TITLES) -> tuple[Column, ...]:
+def columns(keys: str, right: str = "", titles: Mapping[str, str] = _NO_TITLES, people: str = "") -> tuple[Column, ...]:
     """The columns of a table, by their keys with spaces between.
 
-    The columns in `right` are aligned to the right. A title is the key in words unless `titles` has another one.
+    The columns in `right` are aligned to the right. A title is the key in words unless `titles` has another one. The
+    columns in `people` say in words what other keys of the row have as values; JSON leaves them out.
     """
-    numbers = right.split()
-    return tuple(Column(key, titles.get(key, key.replace("_", " ")), key in numbers) for key in keys.split())
+    numbers, words = right.split(), people.split()
+    return tuple(
+        Column(key, titles.get(key, key.replace("_", " ")), key in numbers, key in words) for key in keys.split()
+    )
 
 
 Row = Mapping[str, object]
 
 
 def show_rows(rows: Sequence[Row], columns: Sequence[Column], output: Format, nothing: str) -> None:
-    """Print rows. JSON has every key of a row, a table only the columns; without rows a table is the note `nothing`."""
+    """Print rows. A table has the columns; without rows it is the note `nothing`. JSON has every key of a row, except
+    those in words for people.
+    """
     if output is Format.JSON:
-        show_json(list(rows))
+        show_json(values_of(rows, columns))
     elif not rows:
         print_note(nothing)
     elif sys.stdout.isatty():
         _show_ruled(rows, columns)
     else:
         _show_plain(rows, columns)
+
+
+def values_of(rows: Sequence[Row], columns: Sequence[Column]) -> list[Row]:
+    """The rows without what is in words for people."""
+    words = {column.key for column in columns if column.people}
+    return [{key: value for key, value in row.items() if key not in words} for row in rows]
 
 
 def show_facts(facts: Row, output: Format) -> None:

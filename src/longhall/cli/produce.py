@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import secrets
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -79,14 +80,23 @@ def produce(
     keep_partitions: Annotated[
         bool, typer.Option("--keep-partitions", help="Send JSON lines to the partition that they name.")
     ] = False,
-    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
+    compression: Annotated[
+        Compression, typer.Option("--compression", "-z", help="The compression of batches.")
+    ] = Compression.NONE,
     acks: Annotated[
         Acks, typer.Option(help="Wait until it is durable (all), until the leader has it (1), or not at all (0).")
     ] = Acks.ALL,
+    create: Annotated[bool, typer.Option("--create", help="Create the topic if there is none.")] = False,
+    linger: Annotated[
+        str | None,
+        typer.Option(help="How long a batch waits for more messages; by default the topic's profile decides."),
+    ] = None,
+    timeout: Annotated[str, typer.Option(help="How long to wait for the acknowledgement of a message.")] = "30s",
 ) -> None:
     """Produce a message for every line of the files, or of standard input."""
-    from longhall.cli.line_producer import produce_lines
+    from longhall.cli.line_producer import Outcome, produce_lines
     from longhall.cli.message_lines import LineStyle, parse_header, parse_json_line, parse_text_line
+    from longhall.client.batching import with_profile
     from longhall.client.producer import Options
     from longhall.records import compression as codecs
 
@@ -94,8 +104,14 @@ def produce(
     _check_style(line_format, style)
     fixed = tuple(parse_header(text) for text in header or [])
     producer_options = Options(
-        acks=ACKS[acks], idempotent=acks is Acks.ALL, compression=getattr(codecs, compression.name)
+        acks=ACKS[acks],
+        idempotent=acks is Acks.ALL,
+        compression=getattr(codecs, compression.name),
+        delivery_timeout_ms=_duration_ms("--timeout", timeout, 1),
+        create_topics=create,
+        first_partition=secrets.randbelow(1 << 20),  # Not 0, or short runs would fill one partition.
     )
+    linger_ms = None if linger is None else _duration_ms("--linger", linger, 0)
     check_files(files or [])
 
     def understand(line: bytes, number: int) -> Message:
@@ -108,17 +124,58 @@ def produce(
             partition=message.partition if partition is None and keep_partitions else partition,
         )
 
-    async def ask(hall: Hall) -> Outcome:
-        return await produce_lines(hall, topic, files or [], understand, producer_options)
+    outcome = Outcome(topic)
+
+    async def ask(hall: Hall) -> None:
+        if not create:
+            await hall.topics.describe(topic)
+        batched = await with_profile(hall, topic, producer_options, linger_ms)
+        await produce_lines(hall, outcome, files or [], understand, batched)
 
     started = time.monotonic()
-    outcome = options.call_hall(ask)
+    try:
+        options.call_hall(ask)
+    except (CommandError, typer.Exit):
+        if outcome.sent:
+            _report_acknowledged(outcome, time.monotonic() - started, options.output)
+        raise
     _report(outcome, time.monotonic() - started, options.output)
 
 
-def _report(outcome: Outcome, seconds: float, output: Format) -> None:
+def _report_acknowledged(outcome: Outcome, seconds: float, output: Format) -> None:
+    """Report what is stored for certain, after the node or the user has stopped the work."""
     if output is Format.JSON:
-        show_json({"topic": outcome.topic, "messages": outcome.messages, "bytes": outcome.bytes, "seconds": seconds})
+        _show_result(outcome, seconds)
+        return
+    open_count = outcome.sent - outcome.messages
+    print_note(
+        f"{outcome.messages} message{'s' * (outcome.messages != 1)} acknowledged by {outcome.topic}; "
+        f"{open_count} sent without an acknowledgement, which may be stored or not"
+    )
+
+
+def _show_result(outcome: Outcome, seconds: float) -> None:
+    facts = {"topic": outcome.topic, "messages": outcome.messages, "sent": outcome.sent}
+    show_json({**facts, "bytes": outcome.bytes, "seconds": seconds})
+
+
+def _duration_ms(option: str, words: str, least_ms: int) -> int:
+    from longhall.node.quantities import parse_duration_ms
+
+    try:
+        amount_ms = parse_duration_ms(words, unit_required=True)
+    except ValueError as failure:
+        raise CommandError(f"{option}: {failure}", Exit.USAGE) from None
+    if amount_ms < least_ms:
+        raise CommandError(f"{option}: give at least {least_ms} ms, and not unlimited", Exit.USAGE)
+    return amount_ms
+
+
+def _report(outcome: Outcome, seconds: float, output: Format) -> None:
+    if outcome.failure is not None and outcome.sent > outcome.messages:
+        _report_acknowledged(outcome, seconds, output)
+    elif output is Format.JSON:
+        _show_result(outcome, seconds)
     else:
         print_note(f"{outcome.messages} message{'s' * (outcome.messages != 1)} produced to {outcome.topic}")
     if outcome.failure is not None:

@@ -1,7 +1,9 @@
 """Which node a command talks to: a flag, the environment, or a named profile.
 
+Commands of topics and groups use the Kafka door (first line), commands of queues and clusters the HTTP API (second).
+
     --address  >  --profile  >  LONGHALL_ADDRESS  >  LONGHALL_PROFILE  >  default profile  >  127.0.0.1:9092
-    --http  >  --profile  >  LONGHALL_HTTP_ADDRESS  >  LONGHALL_PROFILE  >  default profile  >  127.0.0.1:8080
+    --address  >  --profile  >  LONGHALL_HTTP_ADDRESS  >  LONGHALL_PROFILE  >  default profile  >  127.0.0.1:8080
 
 Profiles are in $XDG_CONFIG_HOME/longhall/config.toml (or ~/.config):
 
@@ -22,10 +24,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from longhall.cli.addresses import DEFAULT_ADDRESS, DEFAULT_HTTP
 from longhall.cli.exits import CommandError, Exit
-
-DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
-DEFAULT_HTTP: Final = "127.0.0.1:8080"
 
 _KEYS: Final = ("address", "http", "access_key", "secret")
 

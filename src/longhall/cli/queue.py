@@ -25,7 +25,14 @@ from longhall.cli.output import (
     show_outcome,
     show_rows,
 )
-from longhall.cli.queue_settings import Fields, nest_settings, show_settings, unset_settings, with_settings
+from longhall.cli.queue_settings import (
+    Fields,
+    nest_settings,
+    show_settings,
+    unset_settings,
+    with_new_settings,
+    with_settings,
+)
 from longhall.cli.timestamps import show_timestamp
 from longhall.cli.watch import WatchOption, watch
 
@@ -42,7 +49,11 @@ app = typer.Typer(
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=complete_queue)]
 NewQueueArgument = Annotated[str, typer.Argument(metavar="QUEUE")]
 
-_LIST = columns("queue available in_flight delayed oldest size kind", right="available in_flight delayed oldest size")
+_LIST = columns(
+    "queue available in_flight delayed oldest size kind",
+    right="available in_flight delayed oldest size",
+    people="oldest size kind",
+)
 _FACTS = (Column("fact", "queue"), Column("value", "value"))
 
 
@@ -160,7 +171,7 @@ def _facts(described: QueueShape) -> dict[str, object]:
 
 
 @app.command()
-@with_settings
+@with_new_settings
 @with_option_groups
 def create(
     queue: NewQueueArgument,
@@ -235,7 +246,7 @@ def purge(
 ) -> None:
     """Delete every message that is in a queue now."""
     confirm(f"delete every message of {queue}?", yes)
-    _changed(_post(options.address, options.profile, queue, "purge"), f"purged {queue}", options.output)
+    _changed(_post(options, queue, "purge"), f"purged {queue}", options.output)
 
 
 @app.command()
@@ -245,7 +256,7 @@ def pause(
     options: ApiOptions,
 ) -> None:
     """Stop deliveries until the queue is resumed; sending continues."""
-    _changed(_post(options.address, options.profile, queue, "pause"), f"paused {queue}", options.output)
+    _changed(_post(options, queue, "pause"), f"paused {queue}", options.output)
 
 
 @app.command()
@@ -255,7 +266,7 @@ def resume(
     options: ApiOptions,
 ) -> None:
     """Deliver messages again."""
-    _changed(_post(options.address, options.profile, queue, "resume"), f"resumed {queue}", options.output)
+    _changed(_post(options, queue, "resume"), f"resumed {queue}", options.output)
 
 
 app.command()(queue_browse.peek)
@@ -264,11 +275,11 @@ app.command()(queue_rewind.rewind)
 app.command()(queue_rewind.fork)
 
 
-def _post(address: str | None, profile: str | None, queue: str, verb: str) -> QueueShape:
-    from longhall.cli.api_client import open_client, queue_path
+def _post(options: ApiOptions, queue: str, verb: str) -> QueueShape:
+    from longhall.cli.api_client import queue_path
     from longhall.console.api.queues import QueueShape
 
-    return open_client(address, profile).ask("POST", queue_path(queue, verb), QueueShape)
+    return options.open_client().ask("POST", queue_path(queue, verb), QueueShape)
 
 
 def _changed(described: QueueShape, sentence: str, output: Format) -> None:

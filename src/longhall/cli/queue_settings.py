@@ -23,7 +23,7 @@ COUNT: Final = "COUNT"
 FACTOR: Final = "FACTOR"
 YES: Final = "yes"  # A flag that turns something on,
 NO: Final = "no"  # or off; --unset turns it back.
-HOURS: Final = "HH:MM-HH:MM"
+HOURS: Final = "HOURS"
 PAIRS: Final = "NAME=VALUE"
 TEXT: Final = "QUEUE"
 
@@ -66,6 +66,12 @@ OPTIONS: Final = (
     Option("priorities", "--priorities", COUNT, "Priority levels; fixed at creation."),
     Option("fifo", "--fifo", YES, "Order within message groups; fixed at creation."),
     Option("fair", "--no-fair", NO, "Do not serve message groups in turn in a queue without fifo."),
+    Option(
+        "late_stamped",
+        "--late-stamped",
+        "arrival|head",
+        "Where a stamped message goes that is older than one already delivered; fixed at creation.",
+    ),
     Option("one_by_one", "--one-by-one", YES, "Deliver a message only when the one before is settled."),
     Option(
         "delivery",
@@ -85,6 +91,12 @@ OPTIONS: Final = (
     ),
     Option("filter", "--filter", "FILTER", "For a queue over a topic: only messages that match are in it."),
     Option("settled", "--settled", "free|keep", "Free settled messages soon, or keep them until retention ends."),
+    Option(
+        "profile",
+        "--batching",
+        "balanced|throughput|latency",
+        "The batching of producers, node and consumers: balanced, throughput or latency.",
+    ),
     Option(
         "acknowledge",
         "--acknowledge",
@@ -107,10 +119,33 @@ OPTIONS: Final = (
         NO,
         "Do not dead-letter the messages of a queue that is deleted.",
     ),
+    Option(
+        "dead_letters.after_delete",
+        "--letters-after-delete",
+        YES,
+        "Dead-letter what arrives for the queue after it is deleted.",
+    ),
     Option("retry.first_ms", "--retry-first", DURATION, "The delay of the first retry."),
     Option("retry.factor", "--retry-factor", FACTOR, "The factor between the delays of two retries."),
     Option("retry.longest_ms", "--retry-longest", DURATION, "The longest delay of a retry."),
-    Option("hours", "--hours", HOURS, "Deliver only between these hours of the day, UTC."),
+    Option(
+        "retry.lapsed",
+        "--retry-lapsed",
+        YES,
+        "An expired lease is a failure too: the message waits for its retry delay.",
+    ),
+    Option(
+        "retry.sends",
+        "--retry-sends",
+        YES,
+        "A retry queue: what is sent to it has failed elsewhere and comes back after the delay of its attempts.",
+    ),
+    Option(
+        "hours",
+        "--hours",
+        HOURS,
+        "Deliver only in these windows of the day, in UTC or in a time zone: 22:00-06:00,12:00-13:00 Europe/Berlin.",
+    ),
     Option(
         "audit",
         "--audit",
@@ -133,12 +168,27 @@ OPTIONS: Final = (
 
 def with_settings(command: Command) -> Command:
     """Give a command all the options; it gets those that were given as `settings`."""
+    return _with_options(command, {})
+
+
+def with_new_settings(command: Command) -> Command:
+    """The same for a command that creates a queue, whose help states the defaults."""
+    import msgspec
+
+    from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
+
+    settings = QueueSettings(dead_letters=DeadLetters(queue=""), retry=RetryPolicy())
+    words = show_settings(msgspec.to_builtins(settings))
+    return _with_options(command, {name: text for name, text in words.items() if text not in ("-", "")})
+
+
+def _with_options(command: Command, defaults: dict[str, str]) -> Command:
     options = [
         inspect.Parameter(
             option.parameter,
             inspect.Parameter.KEYWORD_ONLY,
             default=False if option.kind in (YES, NO) else None,
-            annotation=_annotation(option),
+            annotation=_annotation(option, defaults.get(option.word)),
         )
         for option in OPTIONS
     ]
@@ -150,11 +200,13 @@ def _settings_of(values: dict[str, Any]) -> Fields:
     return parse_settings_options({path: value for path, value in given.items() if value})
 
 
-def _annotation(option: Option) -> object:
+def _annotation(option: Option, default: str | None) -> object:
     metavar = "WORD" if "|" in option.kind else option.kind
     if option.kind in (YES, NO):
         return Annotated[bool, typer.Option(option.flag, help=option.help, rich_help_panel="Settings")]
-    word = typer.Option(option.flag, metavar=metavar, help=option.help, rich_help_panel="Settings")
+    word = typer.Option(
+        option.flag, metavar=metavar, help=option.help, rich_help_panel="Settings", show_default=default or True
+    )
     return Annotated[list[str] | None, word] if option.kind == PAIRS else Annotated[str | None, word]
 
 
@@ -167,9 +219,9 @@ def parse_settings_options(said: dict[str, Any]) -> Fields:
 def _value(option: Option, value: Any) -> object:
     try:
         if option.kind == DURATION:
-            return _at_least_nothing(parse_duration_ms(value))
+            return _at_least_nothing(parse_duration_ms(value, unit_required=True))
         if option.kind == SIZE:
-            return _at_least_nothing(parse_size_bytes(value))
+            return _at_least_nothing(parse_size_bytes(value, unit_required=True))
         if option.kind == COUNT:
             return _at_least_nothing(int(value))
         if option.kind == FACTOR:
@@ -177,7 +229,7 @@ def _value(option: Option, value: Any) -> object:
         if option.kind in (YES, NO):
             return option.kind == YES
         if option.kind == HOURS:
-            return _hours(value)
+            return _read_hours(value)
         if option.kind == PAIRS:
             return dict(_pair(text) for text in value)
         if "|" in option.kind and value not in option.kind.split("|"):
@@ -241,7 +293,7 @@ def _words(option: Option, value: object) -> str:
     if option.kind == SIZE and isinstance(value, int):
         return show_size(value)
     if option.kind == HOURS and isinstance(value, dict):
-        return "-".join(f"{value[name] // 60:02d}:{value[name] % 60:02d}" for name in ("from_minute", "to_minute"))
+        return _show_hours(value)
     if isinstance(value, dict):
         return ", ".join(f"{name}={text}" for name, text in value.items())
     if isinstance(value, bool):
@@ -255,18 +307,22 @@ def _at_least_nothing(amount: int) -> int:
     return amount
 
 
-def _hours(text: str) -> Fields:
-    begin, dash, end = text.partition("-")
-    if not dash:
-        raise ValueError("write it like 22:00-06:00")
-    return {"from_minute": _minute(begin), "to_minute": _minute(end)}
+def _read_hours(text: str) -> Fields:
+    import msgspec
+
+    from longhall.queues.hours import read_hours
+
+    fields: Fields = msgspec.to_builtins(read_hours(text))
+    return fields
 
 
-def _minute(text: str) -> int:
-    hours, colon, minutes = text.strip().partition(":")
-    if not (colon and hours.isdigit() and minutes.isdigit() and int(minutes) < 60 and int(hours) <= 24):
-        raise ValueError(f"{text!r} is not a time of day; write it like 22:00")
-    return int(hours) * 60 + int(minutes)
+def _show_hours(fields: Fields) -> str:
+    import msgspec
+
+    from longhall.queues.hours import write_hours
+    from longhall.queues.settings import DeliveryHours
+
+    return write_hours(msgspec.convert(fields, DeliveryHours))
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -34,11 +34,12 @@ class ReceiveOptions(NamedTuple):
 
 @final
 class Receiver:
-    """Receives from one queue."""
+    """Receives from one queue, or from several by weight."""
 
-    def __init__(self, client: ApiClient, queue: str, options: ReceiveOptions) -> None:
+    def __init__(self, client: ApiClient, weights: dict[str, int], options: ReceiveOptions) -> None:
         self._client = client
-        self._queue = queue
+        self._weights = weights
+        self._queue = next(iter(weights))
         self._options = options
         self._printable = sys.stdout.isatty() and not options.as_json
 
@@ -63,8 +64,16 @@ class Receiver:
 
     def _receive(self, count: int, wait_ms: int) -> list[MessageOut]:
         wait_ms = min(wait_ms, WAIT_MS_MAX)
-        value = {"count": count, "wait_ms": wait_ms, "lease_ms": self._options.lease_ms, "filter": self._options.filter}
+        value: dict[str, object] = {
+            "count": count,
+            "wait_ms": wait_ms,
+            "lease_ms": self._options.lease_ms,
+            "filter": self._options.filter,
+        }
         path = queue_path(self._queue, "receive")
+        if len(self._weights) > 1:
+            value["queues"] = self._weights
+            path = "receive"
         return self._client.ask("POST", path, Received, value, wait_s=wait_ms / 1000).messages
 
     def _write(self, messages: list[MessageOut]) -> None:
@@ -87,16 +96,24 @@ class Receiver:
     def _part(self, message: MessageOut, number: int) -> bytes:
         if number and number % PARTS_A_LEASE == 0:
             changes = [{"receipt": message.receipt, "lease_ms": LONGER_MS}]
-            self._client.ask("POST", queue_path(self._queue, "leases"), Results, {"changes": changes})
+            self._client.ask("POST", queue_path(self._queue_of(message), "leases"), Results, {"changes": changes})
         return self._client.take(
-            "POST", queue_path(self._queue, "part"), {"receipt": message.receipt, "number": number}
+            "POST", queue_path(self._queue_of(message), "part"), {"receipt": message.receipt, "number": number}
         )
 
+    def _queue_of(self, message: MessageOut) -> str:
+        return message.queue or self._queue
+
     def _settle(self, messages: list[MessageOut]) -> None:
-        receipts = [message.receipt for message in messages if message.receipt]
-        if not receipts:
-            return  # They were settled as they were given out.
-        results = self._client.ask("POST", queue_path(self._queue, "settle"), Results, {"receipts": receipts}).results
+        by_queue: dict[str, list[str]] = {}
+        for message in messages:
+            if message.receipt:  # Else it was settled on delivery.
+                by_queue.setdefault(self._queue_of(message), []).append(message.receipt)
+        for queue, receipts in by_queue.items():
+            self._settle_in(queue, receipts)
+
+    def _settle_in(self, queue: str, receipts: list[str]) -> None:
+        results = self._client.ask("POST", queue_path(queue, "settle"), Results, {"receipts": receipts}).results
         refused = [result for result in results if result.code]
         if refused:
             raise CommandError(

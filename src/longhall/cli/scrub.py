@@ -24,6 +24,7 @@ _COLUMNS = columns(
     "node wing done bytes damage repaired damaged last",
     right="node done bytes damage repaired damaged",
     titles={"bytes": "of", "damaged": "damaged now", "last": "complete"},
+    people="done bytes last",
 )
 
 

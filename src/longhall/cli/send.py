@@ -109,6 +109,6 @@ def _duration(option: str, words: str | None) -> int:
     if words is None:
         return -1
     try:
-        return max(parse_duration_ms(words), -1)
+        return max(parse_duration_ms(words, unit_required=True), -1)
     except ValueError as failure:
         raise CommandError(f"{option}: {failure}", Exit.USAGE) from None

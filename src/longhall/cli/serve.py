@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Annotated
 
@@ -13,10 +14,23 @@ from longhall.errors import LonghallError
 
 
 def serve(
-    data: Annotated[str | None, typer.Option(help="The data directory of the node.")] = None,
-    kafka: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where Kafka clients connect.")] = None,
-    sqs: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where SQS clients connect.")] = None,
-    http: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where health and metrics are.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The data directory of the node.", show_default="./longhall-data")
+    ] = None,
+    kafka: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where Kafka clients connect.", show_default="127.0.0.1:9092"),
+    ] = None,
+    sqs: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where SQS clients connect.", show_default="127.0.0.1:9324")
+    ] = None,
+    amqp: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where AMQP clients connect.", show_default="127.0.0.1:5672")
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where health and metrics are.", show_default="127.0.0.1:8080"),
+    ] = None,
     ready_file: Annotated[str | None, typer.Option(help="Written when every door is open.")] = None,
     settings: Annotated[
         str | None, typer.Option(metavar="FILE", envvar="LONGHALL_SETTINGS", help="A settings file in TOML.")
@@ -28,7 +42,7 @@ def serve(
         str | None, typer.Option(metavar="FILE", help="Access keys and secrets that SQS requests must be signed with.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes that serve clients; 1 by default.")
+        int | None, typer.Option(metavar="N", help="Processes that serve clients.", show_default="1")
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let others reach the node without authentication and encryption.")
@@ -51,9 +65,9 @@ def serve(
         int | None, typer.Option(metavar="N", help="The number of the node in its cluster; it is stored.")
     ] = None,
     rack: Annotated[str | None, typer.Option(help="The rack of the node, which Kafka clients can see.")] = None,
-    durability: Annotated[str | None, typer.Option(help="always, interval or none.")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
-    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    durability: Annotated[str | None, typer.Option(help="always, interval or none.", show_default="always")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.", show_default="info")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json.", show_default="text")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting; may be repeated.")
     ] = None,
@@ -71,6 +85,7 @@ def serve(
             data=data,
             kafka=kafka,
             sqs=sqs,
+            amqp=amqp,
             http=http,
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,
@@ -93,7 +108,8 @@ def serve(
     except LonghallError as failure:
         raise CommandError(str(failure), Exit.USAGE) from None
     for warning in loaded.warnings:
-        print_note(f"longhall: {warning}")
+        as_json = loaded.settings.log_format == "json"
+        print_note(json.dumps({"level": "warning", "event": warning}) if as_json else f"longhall: {warning}")
 
     from longhall.node.lifecycle import run
 

@@ -12,7 +12,7 @@ from longhall.cli.options import OutputOption
 from longhall.cli.output import Column, Format, columns, show_rows
 from longhall.errors import LonghallError
 
-_COLUMNS = columns("name kind shown meaning", titles={"name": "setting", "shown": "default"})
+_COLUMNS = columns("name kind shown meaning", titles={"name": "setting", "shown": "default"}, people="shown")
 
 
 def settings(

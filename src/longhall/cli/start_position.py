@@ -31,9 +31,12 @@ class StartPosition(NamedTuple):
 
 
 def parse_start_position(text: str, now_ms: int) -> StartPosition:
-    """`beginning`, `end`, `committed`, an offset, `-10` for the last ten, or a point in time."""
+    """`start`, `end`, `committed`, an offset, `-10` for the last ten, or a point in time.
+
+    Kafka's words for the first two, earliest and latest, are understood as well.
+    """
     word = text.strip().lower()
-    if word in ("beginning", "earliest", "start"):
+    if word in ("start", "earliest", "beginning"):
         return StartPosition(Anchor.BEGINNING)
     if word in ("end", "latest"):
         return StartPosition(Anchor.END)
@@ -47,7 +50,7 @@ def parse_start_position(text: str, now_ms: int) -> StartPosition:
         return StartPosition(Anchor.TIME, parse_timestamp_ms(text, now_ms))
     except CommandError:
         raise CommandError(
-            f"{text!r} is not a start position; write beginning, end, an offset, -10 for the last ten, or a time like "
+            f"{text!r} is not a start position; write start, end, an offset, -10 for the last ten, or a time like "
             "2026-01-31T12:00 or '2h ago'",
             Exit.USAGE,
         ) from None

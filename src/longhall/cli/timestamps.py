@@ -20,7 +20,7 @@ def parse_timestamp_ms(text: str, now_ms: int) -> int:
     words = text.strip()
     try:
         if words.endswith(" ago"):
-            return now_ms - parse_duration_ms(words.removesuffix(" ago"))
+            return now_ms - parse_duration_ms(words.removesuffix(" ago"), unit_required=True)
         if words.startswith("@"):
             return int(words[1:])
         if words == "now":

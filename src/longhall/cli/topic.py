@@ -12,7 +12,18 @@ from longhall.cli.confirmation import confirm, delete_by_name
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import KafkaOptions, YesOption
-from longhall.cli.output import Column, Format, Row, columns, short_size, show_facts, show_json, show_outcome, show_rows
+from longhall.cli.output import (
+    Column,
+    Format,
+    Row,
+    columns,
+    short_size,
+    show_facts,
+    show_json,
+    show_outcome,
+    show_rows,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -26,11 +37,12 @@ SetOption = Annotated[
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A configuration, like retention.ms='2 weeks'; repeatable."),
 ]
 
-_LIST = columns("topic partitions size", right="partitions size")
+_LIST = columns("topic partitions size", right="partitions size", people="size")
 _PARTITIONS = columns(
     "partition leader replicas in_sync start_offset end_offset messages size",
     right="partition leader start_offset end_offset messages size",
     titles={"start_offset": "start", "end_offset": "end"},
+    people="size",
 )
 
 
@@ -77,7 +89,7 @@ def describe(
 
     facts, partitions, settings = options.call_hall(ask)
     if options.output is Format.JSON:
-        show_json({**facts, "partitions": partitions, "settings": settings})
+        show_json({**facts, "partitions": values_of(partitions, _PARTITIONS), "settings": settings})
         return
     show_facts({**facts, **{f"set {name}": value for name, value in settings.items()}}, options.output)
     print()

@@ -38,7 +38,7 @@ def list_transactions(
     from longhall.node.quantities import parse_duration_ms
 
     try:
-        longer_than_ms = -1 if longer_than is None else parse_duration_ms(longer_than)
+        longer_than_ms = -1 if longer_than is None else parse_duration_ms(longer_than, unit_required=True)
     except ValueError as failure:
         raise CommandError(f"--longer-than: {failure}", Exit.USAGE) from None
 

@@ -10,10 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, final
 
 from longhall.client.records import LATEST
-from longhall.client.refusals import Refused, check
+from longhall.client.refusals import check
 from longhall.doors.kafka.wire.messages import commits as c
+from longhall.doors.kafka.wire.messages import consumer_groups as a
 from longhall.doors.kafka.wire.messages import group_admin as g
 from longhall.doors.kafka.wire.messages.membership import ConsumerProtocolAssignment, decode_assignment
+from longhall.topics.consumer_protocol import encode_assignment
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -70,12 +72,37 @@ class Groups:
             request = g.DescribeGroupsRequest(groups=[group_id])
             answer = await self._hall.ask_coordinator(GROUP, group_id, request, g.DescribeGroupsResponse)
             group = answer.groups[0]
+            if group.error_code == GROUP_ID_NOT_FOUND or (group.error_code == 0 and group.group_state == "Dead"):
+                return await self._describe_assigned(group_id)
             self._check(group_id, group.error_code, group.error_message)
-            if group.group_state == "Dead":
-                raise Refused(GROUP_ID_NOT_FOUND, f"group {group_id}")
             return group
 
         return await self._hall.persist(attempt)
+
+    async def _describe_assigned(self, group_id: str) -> g.DescribeGroupsResponseGroup:
+        """A group with server-side assignment, in the form of a classic one."""
+        request = a.ConsumerGroupDescribeRequest(group_ids=[group_id])
+        answer = await self._hall.ask_coordinator(GROUP, group_id, request, a.ConsumerGroupDescribeResponse)
+        group = answer.groups[0]
+        self._check(group_id, group.error_code)
+        return g.DescribeGroupsResponseGroup(
+            group_id=group_id,
+            group_state=group.group_state,
+            protocol_type="consumer",
+            protocol_data=group.assignor_name,
+            members=[
+                g.DescribeGroupsResponseMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    member_assignment=encode_assignment(
+                        0, {row.topic_name: tuple(row.partitions) for row in member.assignment.topic_partitions}
+                    ),
+                )
+                for member in group.members
+            ],
+        )
 
     async def delete(self, group_id: str) -> None:
         async def attempt() -> None:

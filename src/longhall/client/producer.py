@@ -46,6 +46,7 @@ class Options(NamedTuple):
     transaction_timeout_ms: int = TIMEOUT_MS
     delivery_timeout_ms: int = 120_000
     create_topics: bool = True
+    first_partition: int = 0  # Where records without a key begin, modulo the number of partitions.
 
 
 @final
@@ -106,7 +107,7 @@ class Producer:
         count = len(described.partitions)
         if key is not None:
             return partition_for(key, count)
-        return self._next_partition.setdefault(topic, 0) % count
+        return self._next_partition.setdefault(topic, self._options.first_partition) % count
 
     def _put(self, place: Place, waiting: Waiting) -> None:
         backlog = self._backlogs.get(place)

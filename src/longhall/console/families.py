@@ -129,7 +129,8 @@ class HallFamilies:
 
     def requests(self) -> Iterator[Family]:
         """Requests by kind: count, latency and errors."""
-        requests = list(self._hall.requests())
+        every_kind = list(self._hall.requests())
+        requests = [each for each in every_kind if each.seconds.count]  # Distributions of nothing are long and empty.
         now_ms = self._clock.monotonic_ms()
         yield Family(
             "kafka_network_requestmetrics_totaltimems",
@@ -147,7 +148,7 @@ class HallFamilies:
             "kafka_network_requestmetrics_requests_total",
             "counter",
             "Requests answered.",
-            (("", labels(("request", each.name)), each.seconds.count) for each in requests),
+            (("", labels(("request", each.name)), each.seconds.count) for each in every_kind),
         )
         yield Family(
             "kafka_network_requestmetrics_errors_total",
@@ -155,7 +156,7 @@ class HallFamilies:
             "Errors answered, by their name.",
             (
                 ("", labels(("request", each.name), ("error", error)), count)
-                for each in requests
+                for each in every_kind
                 for error, count in each.errors.items()
             ),
         )

@@ -6,17 +6,39 @@ what `resource` knows.
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import os
+import platform
 import resource
 import time
 from collections.abc import Iterator
 from typing import Final
 
-from longhall.console.metrics import Family, counter, gauge
+from longhall.console.metrics import Family, counter, gauge, labels
+from longhall.records import varint
 
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _STARTED_AT: Final = time.time()
+
+
+@functools.cache
+def _build() -> tuple[str, ...]:
+    """The labels of the build: version, Python, and whether the hot rooms are compiled."""
+    compiled = (varint.__file__ or "").endswith((".so", ".pyd"))
+    try:
+        version = importlib.metadata.version("longhall")
+    except importlib.metadata.PackageNotFoundError:
+        version = "unknown"
+    return version, platform.python_version(), "compiled" if compiled else "plain"
+
+
+def build_families() -> Iterator[Family]:
+    """Which build runs, as labels of a 1. A collector for `Registry.collect`."""
+    names = ("version", "python", "hot_rooms")
+    labelled = labels(*zip(names, _build(), strict=True))
+    yield Family("longhall_build_info", "gauge", "The build that runs.", [("", labelled, 1)])
 
 
 def process_families() -> Iterator[Family]:

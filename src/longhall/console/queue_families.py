@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from longhall.console.metrics import Family, Kind, Sample, labels
 from longhall.console.sources import QueueStatus
+from longhall.queues.outcomes import ATTEMPTS, DELETED, EXPIRED, LENGTH, REJECTED
 
 
 class _OfQueues(NamedTuple):
@@ -42,6 +43,7 @@ _ROWS: Final = (
     _OfQueues(
         "deliveries_total", "counter", "Attempts: how often a message was given out.", lambda of: of.deliveries
     ),
+    _OfQueues("messages_settled_total", "counter", "Messages that consumers settled.", lambda of: of.settles),
     _OfQueues(
         "leases_outlived_total", "counter", "Settles that came after the end of their lease.",
         lambda of: of.leases_outlived,
@@ -51,6 +53,10 @@ _ROWS: Final = (
         lambda of: of.fates_lost,
     ),
 )  # fmt: skip
+
+
+# A counter that is there from zero can be watched for its first increase.
+_NO_DEATHS: Final = dict.fromkeys((ATTEMPTS, EXPIRED, LENGTH, REJECTED, DELETED), 0)
 
 
 def queue_families(queues: Sequence[QueueStatus]) -> Iterator[Family]:
@@ -69,7 +75,11 @@ def queue_families(queues: Sequence[QueueStatus]) -> Iterator[Family]:
     yield _by_word(
         "dead_letters_total",
         "Messages that left without being settled, by reason.",
-        ((queue.name, "reason", reason, count) for queue in queues for reason, count in queue.dead_letters.items()),
+        (
+            (queue.name, "reason", reason, count)
+            for queue in queues
+            for reason, count in {**_NO_DEATHS, **queue.dead_letters}.items()
+        ),
     )
     yield _by_word(
         "fates_total",

@@ -94,6 +94,7 @@ class QueueStatus:
     fates_lost: int = 0
     parts: int = 1
     generation: int = 0  # How often the number of its parts has changed.
+    settles: int = 0  # Messages that consumers settled since the start.
 
 
 @dataclass(slots=True)

@@ -54,10 +54,14 @@ class Credentials:
             access_key, _, shown = b64decode(encoded.strip(), validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return None
+        return access_key if self.matches(access_key, shown) else None
+
+    def matches(self, access_key: str, shown: str) -> bool:
+        """True if this is the secret of an access key."""
         secret = self._secrets.get(access_key, "")
         # An unknown key is compared too, so that the time of the answer does not reveal which keys exist.
         same = hmac.compare_digest(secret.encode(), shown.encode())
-        return access_key if same and secret else None
+        return same and bool(secret)
 
 
 def read_credentials(text: str) -> dict[str, str]:

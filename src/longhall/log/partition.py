@@ -56,6 +56,7 @@ class PartitionLog:
         self.cleaned_offset = 0  # The cleaner has processed everything below.
         self.marked_offset = -1  # The next offset at the last digest mark in the hall's log; -1 before the first one.
         self.chain = 0  # A checksum over the checksums of the batches since the mark.
+        self._version = 0  # Of the closed files: it rises with each that is replaced or repaired.
         self._files = files
         self._directory = partition_directory(partition)
         self._tail: list[tuple[int, bytes, Segment]] = []  # Base offset, batch, its segment.
@@ -270,9 +271,16 @@ class PartitionLog:
         if offset >= self.tail_offset:
             return self._read_tail(offset, bytes_max, limit_offset)
         try:
-            return self._read_segments(offset, bytes_max, limit_offset, supplied)
+            result = self._read_segments(offset, bytes_max, limit_offset, self._current(supplied))
         except OSError:  # The file is missing or the disk cannot read it: only this read fails.
             return Read(Code.STORAGE_DAMAGED)
+        if result.cold is not None:
+            result.cold.version = self._version
+        return result
+
+    def _current(self, supplied: Supplied | None) -> Supplied | None:
+        """The supplied bytes, unless a file was replaced since they were read."""
+        return supplied if supplied is not None and supplied.version == self._version else None
 
     def behind_damage(self, offset: int) -> int:
         """The next offset to try after one that cannot be read."""
@@ -355,8 +363,9 @@ class PartitionLog:
         """An offset in `segment` from which a scan finds the first record at or after this time."""
         index = segment.index
         if index is None:
-            found = self._load_index_nowait(segment, supplied)
+            found = self._load_index_nowait(segment, self._current(supplied))
             if isinstance(found, Cold):
+                found.version = self._version
                 return found
             index = found
         relative = index.offset_for_timestamp(timestamp_ms)
@@ -490,6 +499,7 @@ class PartitionLog:
         """Note that the cleaner replaced the file of this closed segment; the new index is beside it."""
         path = segment_path(self.partition, base_offset)
         self._files.forget(path)
+        self._version += 1
         for segment in self.segments[:-1]:
             if segment.base_offset == base_offset:
                 segment.size_bytes = segment.written_bytes = size_bytes
@@ -509,6 +519,7 @@ class PartitionLog:
 
     def mended(self, base_offset: int) -> None:
         """Note that this segment was repaired in place. If it is closed, its index file was rebuilt."""
+        self._version += 1
         for segment in self.segments[:-1]:
             if segment.base_offset == base_offset and segment not in self._unindexed:
                 segment.index = None

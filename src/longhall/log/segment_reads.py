@@ -23,9 +23,13 @@ _RESYNC_TRIES_MAX: Final = 4096
 
 @final
 class Cold:
-    """Bytes that are not in memory: `size` of them at `position`. With `rebuild`, an index must be rebuilt first."""
+    """Bytes that are not in memory: `size` of them at `position`. With `rebuild`, an index must be rebuilt first.
+
+    `version` is that of the log's files: bytes that were read before a file was replaced do not fit the new index.
+    """
 
     def __init__(self, path: str, position: int, size: int, rebuild: Segment | None = None) -> None:
+        self.version = 0
         self.path = path
         self.position = position
         self.size = size
@@ -36,7 +40,8 @@ class Cold:
 class Supplied:
     """The bytes fetched for a `Cold`. For a rebuilt index: that its file exists now, or its bytes if it has no file."""
 
-    def __init__(self, path: str, position: int, data: bytes, rebuilt: bool = False) -> None:
+    def __init__(self, path: str, position: int, data: bytes, rebuilt: bool = False, version: int = 0) -> None:
+        self.version = version
         self.path = path
         self.position = position
         self.data = data

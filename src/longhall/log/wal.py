@@ -515,6 +515,6 @@ def _torn_bytes(data: bytes, file_start: int, position: int, found: int, incarna
     """The size of incomplete frames after the last valid one; `found` is the position of the next valid one."""
     end = position + frame_size(data, position - file_start, position)
     while found >= 0:
-        end = max(end, found + frame_size(data, found - file_start, found))
+        end = max(end, found + max(frame_size(data, found - file_start, found), 1))  # The search always advances.
         found = _next_frame(data, file_start, end, incarnation)
     return end - position

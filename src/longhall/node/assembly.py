@@ -36,17 +36,20 @@ from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
-from longhall.console.process import process_families
+from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
+from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
+from longhall.doors.sqs.limits import SqsLimits
 from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
+from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
 from longhall.node.cluster_node import ClusterNode
@@ -65,18 +68,25 @@ from longhall.node.workers import Workers
 from longhall.service.administration import (
     AddGroup,
     AddHost,
+    DescribeReplication,
     DrainHost,
     MoveReplica,
     RaiseFeatureLevel,
     RemoveGroup,
+    ReplicaProgress,
+    ReplicationProgress,
     ScrubNodes,
     SetReplicationFactor,
     SpreadReplicas,
     TransferLeadership,
 )
+from longhall.service.exchanges import ExchangeService
 from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.service.local import LocalBroker
 from longhall.service.router import Router
+from longhall.service.sessions import Sessions
+from longhall.topics.share_groups import MEMBERS_MAX as SHARE_MEMBERS_MAX
+from longhall.topics.share_settings import SETTINGS as SHARE_SETTINGS
 from longhall.world.ports import World
 
 WAL_CHECKPOINTS_MIN: Final = 2  # The log may always grow to this many checkpoints, whatever the setting is.
@@ -95,6 +105,7 @@ class Node:
     ) -> None:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
+        self.amqp = Address("", 0)
         self.http = Address("", 0)
         self.world = world
         self.settings = settings
@@ -116,7 +127,9 @@ class Node:
         self._transactor = TransactionCoordinator(self.hall, self._coordinator)
         self.queues = QueueService(self.hall)
         self.broker = LocalBroker(self.queues)
-        self.service = Router(self.broker, self.queues)
+        sessions = Sessions(self.queues.consumers)
+        self.service = Router(self.broker, self.queues, sessions)
+        ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
@@ -134,11 +147,20 @@ class Node:
             settings.connection_idle_ms / 1000,
         )
         self._sqs = SqsServer(
-            SqsDoor(self.service, keys=self.known.keys),
+            SqsDoor(self.service, limits=sqs_limits_of(settings), keys=self.known.keys, clock=world.clock),
             budget,
             world.clock,
             world.entropy,
             Verifier(self.known.credentials) if self.known.credentials is not None else None,
+            connections_max=settings.connections_max,
+            connections_per_address_max=settings.connections_per_address_max,
+        )
+        self._amqp = AmqpServer(
+            self.service,
+            sessions,
+            world.entropy,
+            budget,
+            self.known.credentials,
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -149,10 +171,11 @@ class Node:
             label = labels(("wing", place.wing.name))
         registry = self.registry = Registry(label)
         registry.collect(process_families)
+        registry.collect(build_families)
         routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES)
         api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
-        self.status.doors = [self._kafka_status, self._sqs_status, self._http_status]
+        self.status.doors = [self._kafka_status, self._sqs_status, self._amqp_status, self._http_status]
         self.cluster_node = ClusterNode(self, place) if place is not None else None  # None for a lone node.
         if self.cluster_node is not None:
             readiness.serve(self.cluster_node.peers, self.cluster_node)
@@ -226,6 +249,7 @@ class Node:
         settings = self.settings
         kafka = parse_address(settings.kafka)
         sqs = parse_address(settings.sqs)
+        amqp = parse_address(settings.amqp)
         http = parse_address(settings.http)
         door = self._kafka.door
         self.kafka = Address(kafka.host, await self._kafka.open(self.world.network, kafka.host, kafka.port))
@@ -234,6 +258,7 @@ class Node:
         door.port = advertised.port or self.kafka.port
         self.sqs = Address(sqs.host, await self._sqs.open(self.world.network, sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
+        self.amqp = Address(amqp.host, await self._amqp.open(self.world.network, amqp.host, amqp.port))
         self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
         self._scaler.http = str(self.http)
 
@@ -242,6 +267,9 @@ class Node:
 
     def _sqs_status(self) -> DoorStatus:
         return DoorStatus("sqs", len(self._sqs.connections.registered), self._sqs.connections.refused.count)
+
+    def _amqp_status(self) -> DoorStatus:
+        return DoorStatus("amqp", len(self._amqp.connections.registered), self._amqp.connections.refused.count)
 
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
@@ -268,6 +296,7 @@ class Node:
         broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
         broker.also(RaiseFeatureLevel, lambda op, caller: upgrades.upgrade(op.level, dry_run=op.dry_run))
         broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller.address))
+        broker.also(DescribeReplication, lambda op, caller: self._describe_replication())
         if self.cluster_node is None:
             return
         hosts, groups = self.cluster_node.hosts, self.cluster_node.wings
@@ -281,6 +310,14 @@ class Node:
             broker.also(AddGroup, lambda op, caller: groups.add(op.name, tuple(op.hosts), op.reserved))
             broker.also(RemoveGroup, lambda op, caller: groups.remove(op.name))
 
+    async def _describe_replication(self) -> ReplicationProgress:
+        now_ms = self.hall.time.now_ms()
+        if self.cluster_node is not None:
+            return cluster_view.progress_of(self.cluster_node, now_ms)
+        shard = self.hall.shards[CATALOGUE_SHARD]
+        here = ReplicaProgress(node=self._kafka.door.node_id, index=shard.sequence, caught_up_ms=now_ms)
+        return ReplicationProgress(committed=shard.committed, replicas=[here])
+
     async def stop(self) -> None:
         """Drain, write a checkpoint, and close. A leader transfers its leadership first and writes no checkpoint."""
         self.status.state = "draining"
@@ -292,8 +329,14 @@ class Node:
             await self.cluster_node.retire()
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
+        self._amqp.stop_accepting()
         drain_s = self.settings.drain_ms / 1000
-        await asyncio.gather(self._kafka.drain(drain_s), self._sqs.drain(drain_s), self._console.drain(drain_s))
+        await asyncio.gather(
+            self._kafka.drain(drain_s),
+            self._sqs.drain(drain_s),
+            self._amqp.drain(drain_s),
+            self._console.drain(drain_s),
+        )
         await self._scaler.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
@@ -303,6 +346,7 @@ class Node:
             return
         await self.queues.stop()
         self._coordinator.stop()
+        self._kafka.door.share_groups.stop()
         await self._transactor.stop()
         await self.scrubber.stop()
         await self._housekeeper.stop()
@@ -334,6 +378,9 @@ class Node:
         self.hall.commits.abandon()  # Nothing is written after this.
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
+        self._amqp.stop_accepting()
+        for amqp_connection in list(self._amqp.connections.registered):
+            amqp_connection.abort()
         for connection in list(self._kafka.connections.registered):
             connection.close()
         for http_connection in list(self._sqs.connections.registered):
@@ -390,9 +437,11 @@ def closed_api(settings: Settings) -> str:
 
 def options_of(settings: Settings) -> HallOptions:
     """The options of the broker, from the settings."""
+    consumers = settings.consumer_groups
     return HallOptions(
         auto_create_topics=settings.auto_create_topics,
         default_partitions=settings.default_partitions,
+        in_sync_min=settings.in_sync_min if settings.coordinator is not None else 1,
         message_bytes_max=settings.message_bytes_max,
         segment_bytes=settings.segment_bytes,
         segment_ms=settings.segment_ms,
@@ -422,6 +471,15 @@ def options_of(settings: Settings) -> HallOptions:
         group_session_timeout_min_ms=settings.group_session_timeout_min_ms,
         group_session_timeout_max_ms=settings.group_session_timeout_max_ms,
         group_members_max=settings.group_members_max,
+        consumer_session_timeout_ms=consumers.session_timeout_ms,
+        consumer_session_timeout_min_ms=consumers.session_timeout_min_ms,
+        consumer_session_timeout_max_ms=consumers.session_timeout_max_ms,
+        consumer_heartbeat_interval_ms=consumers.heartbeat_interval_ms,
+        consumer_heartbeat_interval_min_ms=consumers.heartbeat_interval_min_ms,
+        consumer_heartbeat_interval_max_ms=consumers.heartbeat_interval_max_ms,
+        consumer_members_max=consumers.members_max,
+        consumer_assignors=tuple(dict.fromkeys(consumers.assignors.split(","))),
+        consumer_migration=consumers.migration_policy,
         offsets_retention_ms=settings.offsets_retention_ms,
         producer_expiry_ms=settings.producer_expiry_ms,
         transaction_timeout_max_ms=settings.transaction_timeout_max_ms,
@@ -429,9 +487,24 @@ def options_of(settings: Settings) -> HallOptions:
     )
 
 
+def sqs_limits_of(settings: Settings) -> SqsLimits:
+    """The limits of the SQS door."""
+    limits = settings.sqs_limits
+    return SqsLimits(
+        message_bytes_max=limits.message_bytes_max,
+        batch_bytes_max=limits.batch_bytes_max,
+        delay_s_max=limits.delay_ms_max // 1000,
+        retention_s_max=limits.retention_ms_max // 1000,
+        visibility_s_max=limits.visibility_ms_max // 1000,
+        wait_s_max=limits.wait_ms_max // 1000,
+        fifo_sends_max=limits.fifo_sends_max,
+    )
+
+
 def broker_settings(settings: Settings) -> dict[str, str]:
     """What DescribeConfigs shows of this broker, by the names that Kafka's tools know."""
     copies = str(settings.replication_factor)
+    consumers = settings.consumer_groups
     shared = {"default.replication.factor": copies, "min.insync.replicas": str(settings.in_sync_min)}
     return {
         "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
@@ -443,6 +516,17 @@ def broker_settings(settings: Settings) -> dict[str, str]:
         "log.retention.ms": str(settings.retention_ms),
         "log.retention.bytes": str(settings.retention_bytes),
         "offsets.retention.minutes": str(settings.offsets_retention_ms // 60_000),
+        "group.consumer.session.timeout.ms": str(consumers.session_timeout_ms),
+        "group.consumer.min.session.timeout.ms": str(consumers.session_timeout_min_ms),
+        "group.consumer.max.session.timeout.ms": str(consumers.session_timeout_max_ms),
+        "group.consumer.heartbeat.interval.ms": str(consumers.heartbeat_interval_ms),
+        "group.consumer.min.heartbeat.interval.ms": str(consumers.heartbeat_interval_min_ms),
+        "group.consumer.max.heartbeat.interval.ms": str(consumers.heartbeat_interval_max_ms),
+        "group.consumer.max.size": str(consumers.members_max),
+        "group.consumer.assignors": consumers.assignors,
+        "group.consumer.migration.policy": consumers.migration_policy,
+        **{f"group.{name}": setting.default for name, setting in SHARE_SETTINGS.items() if setting.default.isdigit()},
+        "group.share.max.size": str(SHARE_MEMBERS_MAX),
         "transaction.max.timeout.ms": str(settings.transaction_timeout_max_ms),
         "socket.request.max.bytes": str(settings.request_bytes_max),
         "max.connections": str(settings.connections_max),

@@ -176,6 +176,7 @@ class ClusterNode:
             addresses={
                 "kafka": str(Address(door.host, door.port)),
                 "sqs": str(node.sqs),
+                "amqp": str(node.amqp),
                 "http": str(node.http),
                 "peer": str(self.peers_at),
             },

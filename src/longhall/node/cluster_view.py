@@ -14,8 +14,10 @@ from longhall.cluster.membership.reassignment import leaving_of
 from longhall.console.cluster_view import ClusterView, HostView, WingView, company_families, peer_families
 from longhall.console.http import Response
 from longhall.console.metrics import Family
+from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.cluster_node import ClusterNode
+from longhall.service.administration import ReplicaProgress, ReplicationProgress
 
 
 def view_of(cluster_node: ClusterNode, alive: Mapping[int, bool | None]) -> ClusterView:
@@ -115,3 +117,16 @@ async def answer(cluster_node: ClusterNode, liveness: Liveness) -> Response:
     """The response to `/cluster`."""
     view = view_of(cluster_node, await liveness.probe(cluster_node.session.living))
     return Response(HTTPStatus.OK, msgspec.json.encode(view), "application/json")
+
+
+def progress_of(cluster_node: ClusterNode, now_ms: int) -> ReplicationProgress:
+    """How far each replica has the log. LonghallError(NOT_LEADER) at a node that does not lead."""
+    member = cluster_node.member
+    if member is None or not cluster_node.session.leads(CATALOGUE_SHARD):
+        raise LonghallError(Code.NOT_LEADER, "this node does not lead")
+    status = member.status()
+    replicas = [ReplicaProgress(node=status.node, index=status.index, caught_up_ms=now_ms)]
+    for follower in status.followers:
+        caught_up_ms = now_ms - follower.lag_ms if follower.connected else -1
+        replicas.append(ReplicaProgress(node=follower.node, index=follower.index, caught_up_ms=caught_up_ms))
+    return ReplicationProgress(committed=status.committed, replicas=replicas)

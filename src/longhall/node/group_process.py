@@ -42,6 +42,7 @@ def settings_of(settings: Settings, wing: ReplicationGroup, node: int, level: in
         kafka=str(Address(parse_address(settings.kafka).host, 0)),
         advertised_kafka=str(Address(advertised.host, 0)) if advertised is not None else None,
         sqs=LOCAL,
+        amqp=LOCAL,
         http=LOCAL,
         peers=str(Address(parse_address(settings.peers).host, 0)),
         ready_file=None,

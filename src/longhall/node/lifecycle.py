@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, final
@@ -41,7 +40,7 @@ from longhall.node.files import make_private
 from longhall.node.group_process import settings_of
 from longhall.node.group_supervisor import GroupSupervisor
 from longhall.node.join_state import JoinState, RecordDoubted, take_place
-from longhall.node.logs import configure
+from longhall.node.logs import configure, tell
 from longhall.node.record_wait import RecordWait, copy_report
 from longhall.node.settings import Settings
 from longhall.node.worker import Orders, watch_parent
@@ -121,6 +120,7 @@ class Life:
             self.settings,
             kafka=str(node.kafka),
             sqs=str(node.sqs),
+            amqp=str(node.amqp),
             http=str(node.http),
             peers=str(node.cluster_node.peers_at) if node.cluster_node.peers_at.port else self.settings.peers,
         )
@@ -243,7 +243,7 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
     assert identity is not None, "only a directory that has joined a cluster can doubt its record"
     report = copy_report(world, options_of(settings), identity, member_file, str(doubt))
     if not life.announced:
-        print(f"longhall: node {member_file.node} takes no part: {doubt}", file=sys.stderr, flush=True)
+        tell(f"node {member_file.node} takes no part: {doubt}", logging.WARNING)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -341,19 +341,19 @@ async def _serve(
 def _failed(failure: OSError) -> int:
     """Print why the node stops; returns the exit code."""
     if failure.errno == errno.ENOTRECOVERABLE:
-        print(
-            f"longhall: an internal error stopped the node ({failure.strerror}); what was acknowledged is safe. "
+        tell(
+            f"an internal error stopped the node ({failure.strerror}); what was acknowledged is safe. "
             "Start again: recovery rebuilds everything from the log. Please report what the log says",
-            file=sys.stderr,
+            logging.ERROR,
         )
         return STATE_FAILED
     if failure.errno == errno.ENOENT:
-        print(f"longhall: {failure.strerror}; put it back, or choose another with --data", file=sys.stderr)
+        tell(f"{failure.strerror}; put it back, or choose another with --data", logging.ERROR)
         return DISK_FAILED
-    print(
-        f"longhall: the disk failed ({failure.strerror or failure}); what was acknowledged is safe. "
+    tell(
+        f"the disk failed ({failure.strerror or failure}); what was acknowledged is safe. "
         "Look at the disk, then start again: recovery finds what is there",
-        file=sys.stderr,
+        logging.ERROR,
     )
     return DISK_FAILED
 
@@ -403,7 +403,7 @@ async def _begin_anew(life: Life, node: Node) -> None:
 
 def addresses_of(node: Node) -> dict[str, str]:
     """The addresses of its doors."""
-    addresses = {"kafka": str(node.kafka), "sqs": str(node.sqs), "http": str(node.http)}
+    addresses = {"kafka": str(node.kafka), "sqs": str(node.sqs), "amqp": str(node.amqp), "http": str(node.http)}
     if node.cluster_node is not None:
         addresses["peers"] = str(node.cluster_node.peers_at)
     return addresses
@@ -412,7 +412,7 @@ def addresses_of(node: Node) -> dict[str, str]:
 def announce(settings: Settings, addresses: dict[str, str]) -> None:
     """Print the addresses for clients: the node is ready."""
     doors = ", ".join(f"{door} {address}" for door, address in addresses.items())
-    print(f"longhall: ready; {doors}, data {settings.data}", flush=True)
+    tell(f"ready; {doors}, data {settings.data}")
     if settings.ready_file:
         write_ready_file(settings.ready_file, addresses)
 
@@ -436,7 +436,7 @@ def remove(path: str) -> None:
 
 def refuse(message: str) -> int:
     """Print on one line why the node does not start; returns the exit code."""
-    print(f"longhall: {message}", file=sys.stderr)
+    tell(message, logging.ERROR)
     return REFUSED
 
 
@@ -451,12 +451,12 @@ def about(settings: Settings, error: OSError) -> str:
     """The error message for a node that could not start, with a remedy."""
     if error.errno == errno.EADDRINUSE or "address already in use" in str(error).lower():
         # Port 0 is never taken; the system's message names the address if several are set.
-        addresses = (settings.kafka, settings.sqs, settings.http)
+        addresses = (settings.kafka, settings.sqs, settings.amqp, settings.http)
         chosen = [address for address in addresses if parse_address(address).port]
         taken = [address for address in chosen if str(parse_address(address).port) in str(error)] or chosen
-        return f"{' or '.join(taken)} is taken: stop its owner, or choose others with --kafka, --sqs and --http"
+        return f"{' or '.join(taken)} is taken: stop its owner, or choose others with --kafka, --sqs, --amqp, --http"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
-        addresses = (settings.kafka, settings.sqs, settings.http)
+        addresses = (settings.kafka, settings.sqs, settings.amqp, settings.http)
         return f"cannot listen at {', '.join(addresses)} ({error.strerror}): choose others"
     if error.errno == errno.ENOSPC:
         return f"there is no space left in {settings.data}: free some, or choose another directory with --data"

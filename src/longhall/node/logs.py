@@ -65,7 +65,7 @@ class LogOutput:
 
     def __init__(self, level: str, style: str, stream: TextIO, fields: Mapping[str, object]) -> None:
         self._lines: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_LINES_MAX)
-        self._handler = _BoundedHandler(self._lines, fields)
+        self._handler = _BoundedHandler(self._lines, fields, as_json=style == "json")
         self._stream_handler = logging.StreamHandler(stream)
         self._stream_handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
         self._logger = logging.getLogger("longhall")
@@ -107,9 +107,21 @@ def configure(
     return LogOutput(level, style, sys.stderr if stream is None else stream, fields or {})
 
 
+def tell(message: str, level: int = logging.INFO) -> None:
+    """A line for the person who started the node. Where the logs are JSON it is one of them, and nothing else is."""
+    logger = logging.getLogger("longhall")
+    if any(isinstance(handler, _BoundedHandler) and handler.as_json for handler in logger.handlers):
+        logger.getChild("node").log(level, message)
+    else:
+        print(f"longhall: {message}", file=sys.stdout if level <= logging.INFO else sys.stderr, flush=True)
+
+
 class _BoundedHandler(logging.handlers.QueueHandler):
-    def __init__(self, lines: queue.Queue[logging.LogRecord | None], fields: Mapping[str, object]) -> None:
+    def __init__(
+        self, lines: queue.Queue[logging.LogRecord | None], fields: Mapping[str, object], as_json: bool
+    ) -> None:
         super().__init__(lines)
+        self.as_json = as_json
         self.dropped_count = 0
         self._fields = fields
 

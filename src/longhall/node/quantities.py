@@ -1,8 +1,8 @@
 """Durations and sizes as text for people: "10s", "2 weeks", "256 MiB".
 
 Inside the node a duration is a whole number of milliseconds and a size a whole number of bytes. Text is parsed only at
-the edge (settings, environment, flags); a bare number is already in the unit that the name ends with. Nothing is
-rounded: "0.5 ms" is refused.
+the edge (settings, environment, flags). A bare number is in the unit that the name of a setting ends with; where the
+name has no unit, as with most options of the command line, a number needs one. Nothing is rounded: "0.5 ms" is refused.
 """
 
 from __future__ import annotations
@@ -47,14 +47,24 @@ _SIZE_WORDS: Final = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (102
 _FOREVER: Final = ("unlimited", "forever", "-1")
 
 
-def parse_duration_ms(text: str) -> int:
+def parse_duration_ms(text: str, *, unit_required: bool = False) -> int:
     """A duration in milliseconds. Raises ValueError with examples of valid ones."""
+    if unit_required:
+        _require_unit(text, ("s", "ms"))
     return _parse(text, _DURATIONS, "a duration", '"500 ms", "10s", "2 weeks"')
 
 
-def parse_size_bytes(text: str) -> int:
+def parse_size_bytes(text: str, *, unit_required: bool = False) -> int:
     """A size in bytes. Raises ValueError with examples of valid ones."""
+    if unit_required:
+        _require_unit(text, ("KiB", "B"))
     return _parse(text, _SIZES, "a size", '"64 KiB", "256 MiB", "1 GB"')
+
+
+def _require_unit(text: str, units: tuple[str, str]) -> None:
+    match = _AMOUNT.fullmatch(text)
+    if match is not None and not match[2] and Decimal(match[1]) != 0:
+        raise ValueError(f"{text!r} has no unit; write {match[1]}{units[0]} or {match[1]}{units[1]}")
 
 
 def show_duration(amount_ms: int) -> str:

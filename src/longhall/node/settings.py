@@ -56,6 +56,69 @@ class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = 16 * _MIB
 
 
+class ConsumerGroupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Consumer groups with server-side assignment (group.protocol=consumer)."""
+
+    session_timeout_ms: Annotated[
+        int, _duration("A member that sends no heartbeat for this long is removed, unless its group has its own value.")
+    ] = 45 * _SECOND
+    session_timeout_min_ms: Annotated[int, _duration("The shortest session that a group may be given.", least=1)] = (
+        45 * _SECOND
+    )
+    session_timeout_max_ms: Annotated[int, _duration("The longest session that a group may be given.", least=1)] = (
+        60 * _SECOND
+    )
+    heartbeat_interval_ms: Annotated[
+        int, _duration("The time between two heartbeats of a member, unless its group has its own value.")
+    ] = 5 * _SECOND
+    heartbeat_interval_min_ms: Annotated[
+        int, _duration("The shortest heartbeat interval that a group may be given.", least=1)
+    ] = 5 * _SECOND
+    heartbeat_interval_max_ms: Annotated[
+        int, _duration("The longest heartbeat interval that a group may be given.", least=1)
+    ] = 15 * _SECOND
+    members_max: Annotated[int, Meta(ge=1, le=100_000, description="Members of one group.")] = 1_000
+    assignors: Annotated[
+        str,
+        Meta(
+            pattern="^(uniform|range)(,(uniform|range))?$",
+            description="The assignors that members may choose; the first one is used without a choice.",
+        ),
+    ] = "uniform,range"
+    migration_policy: Annotated[
+        Literal["bidirectional", "upgrade", "downgrade", "disabled"],
+        Meta(description="In which direction a group with members may change between the classic protocol and this."),
+    ] = "bidirectional"
+
+
+class SqsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits of the SQS door. The defaults are those of Amazon SQS."""
+
+    message_bytes_max: Annotated[
+        int, _size("The largest MaximumMessageSize, and that of new queues.", least=_KIB, most=4 * _MIB)
+    ] = _MIB
+    batch_bytes_max: Annotated[int, _size("The messages of one batch together.", least=_KIB, most=4 * _MIB)] = _MIB
+    delay_ms_max: Annotated[int, _duration("The longest DelaySeconds.", least=_SECOND, most=_YEAR)] = 15 * _MINUTE
+    retention_ms_max: Annotated[
+        int, _duration("The longest MessageRetentionPeriod.", least=_MINUTE, most=10 * _YEAR)
+    ] = 14 * _DAY
+    visibility_ms_max: Annotated[
+        int, _duration("The longest VisibilityTimeout, with all its extensions.", least=_SECOND, most=_YEAR)
+    ] = 12 * 60 * _MINUTE
+    wait_ms_max: Annotated[
+        int, _duration("The longest WaitTimeSeconds of a receive.", least=_SECOND, most=15 * _MINUTE)
+    ] = 20 * _SECOND
+    fifo_sends_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Send requests a second that a process takes for a FIFO queue, or for each message group if "
+            "the queue has FifoThroughputLimit=perMessageGroupId; 0 is no limit.",
+        ),
+    ] = 0
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one node. Tests construct it directly; all other code gets it from `sources.load`."""
 
@@ -67,6 +130,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sqs: Annotated[str, _address("Where SQS clients connect (endpoint_url); port 0 takes a free one.")] = (
         "127.0.0.1:9324"
     )
+    amqp: Annotated[str, _address("Where AMQP 0-9-1 clients connect; port 0 takes a free one.")] = "127.0.0.1:5672"
     http: Annotated[str, _address("Where /healthz, /readyz, /metrics and the API of queues are.")] = "127.0.0.1:8080"
     ready_file: Annotated[
         str | None, Meta(description="Written when every door is open: JSON with the pid and an address for each door.")
@@ -190,11 +254,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=4,
+            le=5,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 4
+    ] = 5
     scale_hook: Annotated[
         str | None,
         Meta(
@@ -333,6 +397,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _size("Verifying what is on the disk reads no more than this.", least=64 * _KIB, most=100 * _GIB)
     ] = 32 * _MIB
     cleaner: CleanerSettings = CleanerSettings()
+    consumer_groups: ConsumerGroupSettings = ConsumerGroupSettings()
+    sqs_limits: SqsSettings = SqsSettings()
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="The least important messages that are logged.")
     ] = "info"

@@ -24,7 +24,7 @@ from longhall.errors import Code, LonghallError
 from longhall.node.addresses import parse_address
 from longhall.node.files import OTHERS_MODE
 from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
-from longhall.node.settings import ADDRESS, DURATION, SIZE, Settings
+from longhall.node.settings import ADDRESS, DURATION, SIZE, ConsumerGroupSettings, Settings
 
 ENVIRONMENT_PREFIX: typing.Final = "LONGHALL_"
 PORT_MAX: typing.Final = 65_535
@@ -226,12 +226,13 @@ def _check_together(settings: Settings) -> None:
                 "`longhall cluster secret make FILE`, copy it to every node of the cluster, and name it with "
                 "--cluster-secret FILE"
             )
-    sqs = parse_address(settings.sqs)
-    if not sqs.is_loopback and settings.credentials is None and not settings.insecure:
-        raise _refused(
-            f"sqs = {sqs} can be reached by others, and there is no authentication: name a file of access keys "
-            "with --credentials, listen on 127.0.0.1, or say --insecure if the network is trusted"
-        )
+    for door in ("sqs", "amqp"):
+        address = parse_address(getattr(settings, door))
+        if not address.is_loopback and settings.credentials is None and not settings.insecure:
+            raise _refused(
+                f"{door} = {address} can be reached by others, and there is no authentication: name a file of access "
+                "keys with --credentials, listen on 127.0.0.1, or say --insecure if the network is trusted"
+            )
     advertised = _advertised(settings)
     if kafka.is_everywhere and advertised is None:
         raise _refused(
@@ -240,8 +241,21 @@ def _check_together(settings: Settings) -> None:
         )
     if settings.group_session_timeout_min_ms > settings.group_session_timeout_max_ms:
         raise _refused("group_session_timeout_min_ms is more than group_session_timeout_max_ms")
+    _check_consumer_groups(settings.consumer_groups)
     if settings.message_bytes_max > settings.request_bytes_max:
         raise _refused("message_bytes_max is more than request_bytes_max: such a batch could never arrive")
+
+
+def _check_consumer_groups(groups: ConsumerGroupSettings) -> None:
+    for name in ("session_timeout", "heartbeat_interval"):
+        least, value, most = (getattr(groups, f"{name}{bound}_ms") for bound in ("_min", "", "_max"))
+        if not least <= value <= most:
+            raise _refused(
+                f"consumer_groups.{name}_ms is not between consumer_groups.{name}_min_ms and "
+                f"consumer_groups.{name}_max_ms"
+            )
+    if groups.heartbeat_interval_ms >= groups.session_timeout_ms:
+        raise _refused("consumer_groups.heartbeat_interval_ms is not less than consumer_groups.session_timeout_ms")
 
 
 def _check_cluster(settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import final
+from typing import Final, final
 
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
@@ -26,10 +26,12 @@ from longhall.doors.kafka.placements import Placements
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.kafka.wire.apis import API
 from longhall.front.admission import Budget
+from longhall.meters import Histogram
 from longhall.node.readiness import Readiness
 from longhall.records.batch import parse_header
 from longhall.topics.transaction import State
 
+NO_REQUESTS: Final = Histogram()  # Of a kind that was never asked for.
 LAG_READ_BYTES = 1  # One batch is enough for the age of the first unread message.
 
 
@@ -92,13 +94,12 @@ class NodeStatus:
     def groups(self) -> Iterator[GroupStatus]:
         for groups in self._hall.groups:
             for line in list(groups.list_groups()):
-                described = groups.describe_group(line.group_id)
                 rows = groups.fetch_offsets(line.group_id, None, False)
                 offsets = [self._offset(row.topic, row.partition, row.offset) for row in rows]
                 yield GroupStatus(
                     line.group_id,
                     line.state,
-                    len(described.members) if described is not None else 0,
+                    groups.count_members(line.group_id),
                     [offset for offset in offsets if offset is not None],
                 )
 
@@ -141,6 +142,7 @@ class NodeStatus:
                     counts.fates_lost,
                     depth.parts,
                     depth.generation,
+                    counts.settles,
                 )
 
     def traffic(self) -> Traffic:
@@ -153,7 +155,8 @@ class NodeStatus:
         return whole
 
     def requests(self) -> list[RequestStatus]:
-        return [RequestStatus(API[key].name, histogram) for key, histogram in self._server.seconds.items()]
+        seconds = self._server.seconds
+        return [RequestStatus(api.name, seconds.get(key, NO_REQUESTS)) for key, api in sorted(API.items())]
 
     def storage(self) -> StorageStatus:
         hall = self._hall

@@ -82,8 +82,9 @@ async def _supervise(settings: Settings) -> int:
     disk = RealDisk(directory)
     held: list[socket.socket] = []
     try:
-        sqs, http = (_hold(parse_address(address), held) for address in (settings.sqs, settings.http))
-        settings = msgspec.structs.replace(settings, sqs=str(sqs), http=str(http))
+        addresses = (settings.sqs, settings.amqp, settings.http)
+        sqs, amqp, http = (_hold(parse_address(address), held) for address in addresses)
+        settings = msgspec.structs.replace(settings, sqs=str(sqs), amqp=str(amqp), http=str(http))
         store = EmbeddedStore(disk)
         keeper = await serve_tree(store, RealNetwork(), RealEntropy())
         try:
@@ -227,7 +228,10 @@ class Supervisor:
             settings=worker.settings,
             keeper_port=self._keeper.port,
             token=self._keeper.token.hex(),
-            shared_ports=[parse_address(worker.settings.sqs).port, parse_address(worker.settings.http).port],
+            shared_ports=[
+                parse_address(address).port
+                for address in (worker.settings.sqs, worker.settings.amqp, worker.settings.http)
+            ],
         )
         command = [sys.executable, "-P", "-m", PROGRAM]
         worker.process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
@@ -266,7 +270,7 @@ class Supervisor:
             kafka = ", ".join(worker.settings.kafka for worker in self._workers)
             announce(
                 msgspec.structs.replace(settings, ready_file=None),
-                {"kafka": kafka, "sqs": settings.sqs, "http": settings.http},
+                {"kafka": kafka, "sqs": settings.sqs, "amqp": settings.amqp, "http": settings.http},
             )
             self._write_ready_file()
 
@@ -277,6 +281,7 @@ class Supervisor:
         facts = {
             "kafka": self._workers[0].settings.kafka,
             "sqs": self._settings.sqs,
+            "amqp": self._settings.amqp,
             "http": self._settings.http,
             "workers": workers,
         }

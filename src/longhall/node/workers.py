@@ -121,6 +121,7 @@ class Workers:
                 "kafka": str(Address(door.host, door.port)),
                 "listens": str(node.kafka),
                 "sqs": str(node.sqs),
+                "amqp": str(node.amqp),
                 "http": str(node.http),
                 "peer": str(Address(HOST, port)),
             },

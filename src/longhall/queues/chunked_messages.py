@@ -60,6 +60,7 @@ class ChunkedMessages:
         self._messages_max = messages_max
         self._by_name: dict[str, ChunkedMessage] = {}
         self._by_place: dict[Place, ChunkedMessage] = {}
+        self._in_lane: dict[int, int] = {}  # The number of records by lane.
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -71,6 +72,10 @@ class ChunkedMessages:
     def at(self, place: Place) -> ChunkedMessage | None:
         """The message of the record at this position."""
         return self._by_place.get(place)
+
+    def has_lane(self, lane: int) -> bool:
+        """True if records of this lane have large messages."""
+        return lane in self._in_lane
 
     def items(self) -> list[tuple[str, ChunkedMessage]]:
         """All messages with their names."""
@@ -102,9 +107,9 @@ class ChunkedMessages:
         """Apply an event: the only way in which the messages change."""
         if isinstance(event, WholeMade):
             first = (event.lane, event.offset)
-            self._by_name[event.whole] = self._by_place[first] = ChunkedMessage(
-                event.parts, event.runs, event.size_bytes, first
-            )
+            made = ChunkedMessage(event.parts, event.runs, event.size_bytes, first)
+            self._by_name[event.whole] = made
+            self._add_place(first, made)
         elif isinstance(event, WholeHeld):
             whole = self._by_name.get(event.whole)
             if whole is not None:
@@ -112,14 +117,28 @@ class ChunkedMessages:
         else:
             gone = self._by_name.pop(event.whole, None)
             for place in gone.places if gone is not None else ():
-                del self._by_place[place]
+                self._drop_place(place)
 
     def _hold(self, whole: ChunkedMessage, place: Place) -> None:
         whole.places[place] = None
-        self._by_place[place] = whole
+        self._add_place(place, whole)
         if len(whole.places) > PLACES_MAX:
             oldest = next(iter(whole.places))
-            del whole.places[oldest], self._by_place[oldest]
+            del whole.places[oldest]
+            self._drop_place(oldest)
+
+    def _add_place(self, place: Place, whole: ChunkedMessage) -> None:
+        if place not in self._by_place:
+            self._in_lane[place[0]] = self._in_lane.get(place[0], 0) + 1
+        self._by_place[place] = whole
+
+    def _drop_place(self, place: Place) -> None:
+        del self._by_place[place]
+        left = self._in_lane[place[0]] - 1
+        if left:
+            self._in_lane[place[0]] = left
+        else:
+            del self._in_lane[place[0]]
 
     def snapshot(self) -> list[Any]:
         """Builtins only, for `restore`."""
@@ -132,6 +151,7 @@ class ChunkedMessages:
         """Take the state of a `snapshot`."""
         self._by_name = {}
         self._by_place = {}
+        self._in_lane = {}
         for name, parts, runs, size_bytes, first, places in state:
             one = ChunkedMessage(int(parts), tuple(runs), int(size_bytes), (int(first[0]), int(first[1])))
             one.places = {}

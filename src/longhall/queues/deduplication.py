@@ -4,7 +4,7 @@ Each send with a deduplication id is stored as a fingerprint of 16 bytes with it
 A repeat within the window gets the same reply, even if the message is settled. Expiry costs nothing per entry: entries
 are in blocks in the order of time, and a block is dropped when its newest entry has expired.
 
-Memory is bounded: about 45 bytes an entry, for at most `entries_max` entries and one block; beyond that the oldest
+Memory is bounded: about 61 bytes an entry, for at most `entries_max` entries and one block; beyond that the oldest
 block is dropped early. The window always covers the last `entries_max` sends.
 
 The state is a fold: `remember` for every appended send, in order, gives the same window after a restart. The module
@@ -30,6 +30,9 @@ NO_LANE: Final = -1
 _BLOCK_MIN: Final = 32  # A queue with few sends needs little memory; blocks grow with the traffic.
 _BLOCK_MAX: Final = 262_144  # A miss searches every block; large blocks keep their number small.
 _OLD_BLOCK_FIELDS: Final = 6
+_NEVER_MS: Final = -(1 << 62)  # The time of a send that counts as expired.
+_IDS_FIELD: Final = 9  # Of a stored block; earlier versions do not write it, and ignore it.
+_NO_ID: Final = bytes(16)
 
 
 def deduplication_id(given: str, body: bytes, by_content: bool) -> str:
@@ -53,7 +56,7 @@ class FirstSend:
         self.message_id = message_id
         self.sequence = sequence
         self.at_ms = at_ms
-        self.lane = lane  # The lane of the message, if its id is derived from its position.
+        self.lane = lane
 
 
 @final
@@ -67,10 +70,10 @@ class _Block:
         self.capacity = capacity
         self.count = 0
         self.fingerprints = bytearray(FINGERPRINT_BYTES * capacity)
-        self.lanes = array("i", bytes(4 * capacity))  # If the id is derived from lane and offset; else NO_LANE.
+        self.lanes = array("i", bytes(4 * capacity))
         self.sequences = array("q", bytes(8 * capacity))
         self.times = array("q", bytes(8 * capacity))
-        self.ids: dict[int, bytes] = {}  # The message ids that are not derived, by index.
+        self.ids = bytearray()  # Message ids; zeros for an id that is derived from lane and offset. Made on first use.
         self.newest_ms = 0
         size = 1
         while size < 2 * capacity:
@@ -101,11 +104,11 @@ class _Block:
             self.count += 1
             self.fingerprints[index * FINGERPRINT_BYTES : (index + 1) * FINGERPRINT_BYTES] = mark
             self._enter(start, index)
-        elif self.ids:
-            self.ids.pop(index, None)
-        if message_id:
-            self.ids[index] = message_id
-        self.lanes[index] = NO_LANE if message_id else lane
+        if message_id and not self.ids:
+            self.ids = bytearray(ID_BYTES * self.capacity)
+        if self.ids:
+            self.ids[index * ID_BYTES : (index + 1) * ID_BYTES] = message_id or _NO_ID
+        self.lanes[index] = lane
         self.sequences[index] = sequence
         self.times[index] = at_ms
 
@@ -117,8 +120,11 @@ class _Block:
 
     def message_id(self, index: int) -> str:
         """The message id in the reply."""
-        lane = self.lanes[index]
-        return _id_text(self.ids[index]) if lane == NO_LANE else derive_message_id(lane, self.sequences[index])
+        if self.ids:
+            raw = bytes(self.ids[index * ID_BYTES : (index + 1) * ID_BYTES])
+            if raw != _NO_ID:
+                return _id_text(raw)
+        return derive_message_id(self.lanes[index], self.sequences[index])
 
     def snapshot(self) -> list[Any]:
         """The columns as views of live memory; the caller encodes them before the block changes."""
@@ -127,12 +133,13 @@ class _Block:
             self.capacity,
             self.newest_ms,
             memoryview(self.fingerprints)[: count * FINGERPRINT_BYTES],
-            list(self.ids.items()),
+            [],  # Once the message ids that are not derived, by index.
             memoryview(self.sequences)[:count].cast("B"),
             memoryview(self.times)[:count].cast("B"),
             memoryview(self.lanes)[:count].cast("B"),
             memoryview(self._table).cast("B"),
             sys.byteorder,
+            memoryview(self.ids)[: count * ID_BYTES],
         ]
 
     def restore(self, state: list[Any]) -> None:
@@ -140,7 +147,12 @@ class _Block:
         self.count = len(state[2]) // FINGERPRINT_BYTES
         self.newest_ms = int(state[1])
         self.fingerprints[: len(state[2])] = state[2]
-        self.ids = {int(index): bytes(raw) for index, raw in state[3]}
+        if state[3] or (len(state) > _IDS_FIELD and state[_IDS_FIELD]):
+            self.ids = bytearray(ID_BYTES * self.capacity)
+        for index, raw in state[3]:
+            self.ids[index * ID_BYTES : (index + 1) * ID_BYTES] = raw
+        if len(state) > _IDS_FIELD and state[_IDS_FIELD]:
+            self.ids[: len(state[_IDS_FIELD])] = state[_IDS_FIELD]
         for column, stored in ((self.sequences, state[4]), (self.times, state[5]), (self.lanes, state[6])):
             memoryview(column).cast("B")[: len(stored)] = stored
         table = array("I")
@@ -184,7 +196,8 @@ class DeduplicationWindow:
     ) -> None:
         """Store an appended send, and drop blocks that have expired or exceed the bound.
 
-        Most message ids are derived from lane and offset: then `message_id` is empty and the sequence is the offset.
+        An id that is derived from lane and offset is not stored: then `message_id` is empty and the sequence is the
+        offset.
         """
         blocks = self._blocks
         while blocks and blocks[0].newest_ms + window_ms <= at_ms:
@@ -199,18 +212,31 @@ class DeduplicationWindow:
         while len(blocks) > 1 and self.count - blocks[0].count >= self._entries_max:
             self.count -= blocks.popleft().count
 
+    def forget(self, mark: bytes) -> None:
+        """Remove a send whose transaction was aborted: nobody receives its message."""
+        start = _start_of(mark)
+        for block in reversed(self._blocks):
+            index = block.find(mark, start)
+            if index >= 0:
+                block.times[index] = _NEVER_MS
+                return
+
     def expire(self, now_ms: int, window_ms: int) -> None:
         """Drop expired blocks; an idle queue frees its memory with this."""
         while self._blocks and self._blocks[0].newest_ms + window_ms <= now_ms:
             self.count -= self._blocks.popleft().count
+
+    def clear(self) -> None:
+        """Forget all sends."""
+        self._blocks = deque()
+        self.count = 0
 
     def snapshot(self) -> list[Any]:
         """For `restore`. Contains views of live memory: the caller encodes it at once."""
         return [block.snapshot() for block in self._blocks]
 
     def restore(self, state: list[Any]) -> None:
-        self._blocks = deque()
-        self.count = 0
+        self.clear()
         for stored in state:
             block = _Block(int(stored[0]))
             if len(stored) == _OLD_BLOCK_FIELDS:

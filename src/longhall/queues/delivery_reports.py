@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from longhall.queues.envelope import CORRELATION_ID, FATE, GROUP, Fields
+from longhall.queues.envelope import CORRELATION_ID, FATE, GROUP, ID, REPORT_FATE, Fields
 from longhall.queues.outcomes import EXPIRED
 from longhall.records.record import Record
 
@@ -71,8 +71,10 @@ def fate_of_death(reason: str, has_letters: bool) -> str:
     return FATE_EXPIRED if reason == EXPIRED else FAILED
 
 
-def report_record(info: MessageInfo, queue: str, fate: str, reason: str, attempts: int, now_ms: int) -> Record:
-    """The delivery report as a record."""
+def report_record(
+    message_id: str, info: MessageInfo, queue: str, fate: str, reason: str, attempts: int, now_ms: int
+) -> Record:
+    """The delivery report as a record, with an id of its own."""
     correlation_id = info.correlation_id or info.message_id
     body = DeliveryReport(
         fate=fate,
@@ -84,8 +86,18 @@ def report_record(info: MessageInfo, queue: str, fate: str, reason: str, attempt
         time_ms=now_ms,
     )
     headers: list[tuple[str, bytes | None]] = [
+        (ID, message_id.encode()),
         (CORRELATION_ID, correlation_id.encode()),
         (FATE, fate.encode()),
         (GROUP, correlation_id.encode()),  # FIFO reply queues can deliver reports of different messages in parallel.
     ]
     return Record(-1, now_ms, None, msgspec.json.encode(body), tuple(headers))
+
+
+def wants_report(record: Record) -> bool:
+    """True if a message asks for a delivery report to its reply queue."""
+    wanted = False
+    for name, value in record.headers:
+        if name == REPORT_FATE:
+            wanted = value == b"1"
+    return wanted

@@ -8,17 +8,23 @@
     attribute NAME               header NAME with the value's bytes: text as UTF-8, Binary raw
     its type, unless String      header `longhall.type.NAME`: "Number", "Binary", "String.Array" ...
     a door's own field NAME      header `longhall.system.NAME`, text
-    message id                   header `longhall.id`, text; without it, the id that partition and offset make
+    message id                   header `longhall.id`, text; without it (a Kafka producer writes none), the id that
+                                 partition and offset make
     group                        header `longhall.group`, text; without it a FIFO queue takes the key for the group
     deduplication id             header `longhall.deduplication-id`, text
     end of its time to live      header `longhall.expires-ms`, decimal, hall time
-    when it is due               header `longhall.due-ms`, decimal, hall time; only in staging lanes
+    when it is due               header `longhall.due-ms`, decimal, hall time; a queue does not deliver it before
+    when it was received         header `longhall.received-ms`, decimal, hall time: the begin of the deduplication
+                                 window, in records of Kafka producers, whose timestamps are their own
     priority                     header `longhall.priority`, decimal, unless 0
     reply queue, correlation     headers `longhall.reply-to`, `longhall.correlation-id`, text
     wants a delivery report      header `longhall.report-fate`: "1"
     sender                       header `longhall.sender`, text
+    stamp of the sender          header `longhall.stamp`, decimal, unless 0
+    is older than one delivered  header `longhall.late`: "1"; written by the broker, see `queues/stamps.py`
     where and why it died        headers `longhall.dead-letter-source`, `longhall.dead-letter-reason`, text
     attempts before it died      headers `longhall.attempts`, `longhall.first-received-ms`, decimal
+    its AMQP properties          header `longhall.amqp`, bytes: `exchanges/properties.py`
     how its attempts ended       header `longhall.attempt-history`: a line each, "received ended how", oldest first
     all its deaths so far        header `longhall.deaths`: a line each, "time attempts reason source", oldest first
     a body stored in chunks      header `longhall.whole`, the name of the chunks, and `longhall.whole-bytes`, their size
@@ -53,11 +59,14 @@ GROUP: Final = "longhall.group"
 DEDUPLICATION_ID: Final = "longhall.deduplication-id"
 EXPIRES: Final = "longhall.expires-ms"
 DUE: Final = "longhall.due-ms"
+RECEIVED: Final = "longhall.received-ms"
 PRIORITY: Final = "longhall.priority"
 REPLY_TO: Final = "longhall.reply-to"
 CORRELATION_ID: Final = "longhall.correlation-id"
 REPORT_FATE: Final = "longhall.report-fate"
 SENDER: Final = "longhall.sender"
+STAMP: Final = "longhall.stamp"
+LATE: Final = "longhall.late"
 DEAD_LETTER_SOURCE: Final = "longhall.dead-letter-source"
 DEAD_LETTER_REASON: Final = "longhall.dead-letter-reason"
 ATTEMPTS: Final = "longhall.attempts"
@@ -68,12 +77,14 @@ WHOLE_BYTES: Final = "longhall.whole-bytes"
 ATTEMPT_HISTORY: Final = "longhall.attempt-history"
 FATE: Final = "longhall.fate"
 RETRY_SOURCE: Final = "longhall.retry-source"
+AMQP: Final = "longhall.amqp"
 
 STRING: Final = "String"
 BINARY: Final = "Binary"
 
 DEATHS_MAX: Final = 16  # Lines of history; the oldest are dropped.
 NUMBER_DIGITS_MAX: Final = 18  # Of decimals in `longhall.` headers: they fit 64 bits.
+RANDOM_BYTES: Final = 16  # Of a message id.
 PARTITION_MAX: Final = (1 << 60) - 1
 OFFSET_MAX: Final = (1 << 62) - 1
 
@@ -101,6 +112,7 @@ class Fields:
         self.correlation_id = ""
         self.report_fate = False
         self.sender = ""
+        self.stamp = 0
         self.dead_letter_source = ""
         self.dead_letter_reason = ""
         self.attempts = 0
@@ -110,6 +122,7 @@ class Fields:
         self.whole = ""
         self.whole_bytes = 0
         self.fate = ""
+        self.amqp = b""
 
 
 def encode_record(
@@ -143,8 +156,12 @@ def encode_record(
         headers.append((CORRELATION_ID, outgoing.correlation_id.encode()))
     if outgoing.report_fate:
         headers.append((REPORT_FATE, b"1"))
+    if outgoing.stamp > 0:
+        headers.append((STAMP, b"%d" % outgoing.stamp))
     if sender:
         headers.append((SENDER, sender.encode()))
+    if outgoing.amqp:
+        headers.append((AMQP, outgoing.amqp))
     if outgoing.attributes:
         _append_attributes(headers, outgoing.attributes)
     if outgoing.system:
@@ -201,6 +218,8 @@ def _read_ours(fields: Fields, name: str, value: bytes) -> None:
     """Read a `longhall.` header. The branches are in the order of frequency."""
     if name == ID:
         fields.message_id = _text(value)
+    elif name == AMQP:
+        fields.amqp = value
     elif name == GROUP:
         fields.group = _text(value) or fields.group
     elif name == DEDUPLICATION_ID:
@@ -221,6 +240,8 @@ def _read_ours(fields: Fields, name: str, value: bytes) -> None:
         fields.correlation_id = _text(value)
     elif name == REPORT_FATE:
         fields.report_fate = value == b"1"
+    elif name == STAMP:
+        fields.stamp = _number(value)
     else:
         _read_death(fields, name, value)
 
@@ -246,13 +267,14 @@ def _read_death(fields: Fields, name: str, value: bytes) -> None:
         fields.fate = _text(value)
 
 
-def peek_fields(record: Record) -> tuple[bytes, int]:
-    """Group and end of the time to live (0: none): the fields that a scan needs.
+def peek_fields(record: Record) -> tuple[bytes, int, int]:
+    """Group, end of the time to live and due time (0: none): the fields that a scan needs.
 
     A FIFO queue orders by the group: the header, else the key, else b"".
     """
     group = record.key
     expires_ms = 0
+    due_ms = 0
     for name, value in record.headers:
         if value is not None:
             if name == GROUP:
@@ -260,16 +282,19 @@ def peek_fields(record: Record) -> tuple[bytes, int]:
                     group = value
             elif name == EXPIRES:
                 expires_ms = _number(value)
-    return b"" if group is None else group, expires_ms
+            elif name == DUE:
+                due_ms = _number(value)
+    return b"" if group is None else group, expires_ms, due_ms
 
 
-def sent_as(record: Record) -> tuple[str, str, str]:
-    """Deduplication id, group and message id: the fields that the deduplication window needs.
+def sent_as(record: Record) -> tuple[str, str, str, int]:
+    """Deduplication id, group, message id and time of the send: the fields that the deduplication window needs.
 
-    The first is empty for messages without one and for moved messages; the last if the id is derived.
+    The first is empty for messages without one and for moved messages; the third if the id is derived.
     """
     identity = group = message_id = ""
     sent_ms = 0
+    received_ms = 0
     for name, raw in record.headers:
         if name == DEDUPLICATION_ID:
             identity = _text(raw or b"")
@@ -279,9 +304,35 @@ def sent_as(record: Record) -> tuple[str, str, str]:
             message_id = _text(raw or b"")
         elif name == SENT:
             sent_ms = _number(raw or b"") or sent_ms
+        elif name == RECEIVED:
+            received_ms = _number(raw or b"")
     if sent_ms and sent_ms != record.timestamp_ms:
         identity = ""
-    return identity, group, message_id
+    return identity, group, message_id, received_ms or record.timestamp_ms
+
+
+def ruled_record(record: Record, identity: str, received_ms: int, expires_ms: int, due_ms: int) -> Record:
+    """A record of a Kafka producer with what the rules of its queue add; empty and 0 add nothing."""
+    set_here = []
+    headers: list[tuple[str, bytes | None]] = []
+    if identity:
+        headers.append((DEDUPLICATION_ID, identity.encode()))
+        headers.append((RECEIVED, b"%d" % received_ms))
+        set_here = [DEDUPLICATION_ID, RECEIVED, SENT]
+    if expires_ms > 0:
+        headers.append((EXPIRES, b"%d" % expires_ms))
+        set_here.append(EXPIRES)
+    if due_ms > 0:
+        headers.append((DUE, b"%d" % due_ms))
+        set_here.append(DUE)
+    kept = [header for header in record.headers if header[0] not in set_here]
+    return Record(record.offset, record.timestamp_ms, record.key, record.value, (*headers, *kept))
+
+
+def without_whole(record: Record) -> Record:
+    """The record without a reference to chunks: that of a Kafka producer stands for nothing."""
+    headers = tuple(header for header in record.headers if header[0] not in (WHOLE, WHOLE_BYTES))
+    return Record(record.offset, record.timestamp_ms, record.key, record.value, headers)
 
 
 def priority_of(record: Record) -> int:
@@ -293,11 +344,42 @@ def priority_of(record: Record) -> int:
     return priority
 
 
+def stamp_of(record: Record) -> int:
+    """The stamp of a record; 0 if it has none."""
+    stamp = 0
+    for name, value in record.headers:
+        if name == STAMP and value is not None:
+            stamp = _number(value)
+    return stamp
+
+
+def attempts_of(record: Record) -> int:
+    """The failed attempts that a record has noted."""
+    attempts = 0
+    for name, value in record.headers:
+        if name == ATTEMPTS and value is not None:
+            attempts = _number(value)
+    return attempts
+
+
+def failed_record(record: Record, attempts: int) -> Record:
+    """The record with so many failed attempts, due when the caller says."""
+    headers = [header for header in record.headers if header[0] != ATTEMPTS and header[0] != DUE]
+    headers.append((ATTEMPTS, b"%d" % attempts))
+    return Record(record.offset, record.timestamp_ms, record.key, record.value, tuple(headers))
+
+
 def whole_record(record: Record, whole: str, size_bytes: int, parts: int) -> Record:
     """The record of a large message; its body is in chunks."""
     note = b'{"whole_bytes":%d,"parts":%d}' % (size_bytes, parts)
     headers = (*record.headers, (WHOLE, whole.encode()), (WHOLE_BYTES, b"%d" % size_bytes))
     return Record(record.offset, record.timestamp_ms, record.key, note, headers)
+
+
+def joined_record(record: Record, body: bytes) -> Record:
+    """The record of a large message with its whole body, without the name of its chunks."""
+    headers = tuple([header for header in record.headers if header[0] != WHOLE and header[0] != WHOLE_BYTES])
+    return Record(record.offset, record.timestamp_ms, record.key, body, headers)
 
 
 def whole_of(record: Record) -> tuple[str, int]:
@@ -320,6 +402,15 @@ def body_bytes_of(record: Record) -> int:
     return len(record.value or b"")
 
 
+def dead_letter_source_of(record: Record) -> str:
+    """The queue in which a message died; empty for other messages."""
+    source = ""
+    for name, value in record.headers:
+        if name == DEAD_LETTER_SOURCE:
+            source = _text(value or b"")
+    return source
+
+
 def due_of(record: Record) -> int:
     """The due time of a staged record; 0, due at once, without the header."""
     due_ms = 0
@@ -327,15 +418,6 @@ def due_of(record: Record) -> int:
         if name == DUE and value is not None:
             due_ms = _number(value)
     return due_ms
-
-
-def wants_report(record: Record) -> bool:
-    """True if a message asks for a delivery report to its reply queue."""
-    wanted = False
-    for name, value in record.headers:
-        if name == REPORT_FATE:
-            wanted = value == b"1"
-    return wanted
 
 
 def group_text(group: bytes) -> str:
@@ -413,11 +495,12 @@ def dead_letter_record(
     return Record(-1, now_ms, moved.key, moved.value, tuple(headers))
 
 
-def redriven_record(record: Record, now_ms: int) -> Record:
+def redriven_record(record: Record, message_id: str, now_ms: int) -> Record:
     """A copy of a dead letter for its target queue: sent now, with a new id; only the history of deaths is kept."""
-    headers = [
-        header for header in record.headers if header[0] != ID and header[0] != SENT and not _is_death_header(header[0])
-    ]
+    headers: list[tuple[str, bytes | None]] = [(ID, message_id.encode())]
+    for header in record.headers:
+        if header[0] != ID and header[0] != SENT and not _is_death_header(header[0]):
+            headers.append(header)
     return Record(-1, now_ms, record.key, record.value, tuple(headers))
 
 
@@ -456,6 +539,13 @@ def retry_record(record: Record, message_id: str, now_ms: int, source: str, atte
 
 def _is_death_header(name: str) -> bool:
     return name in (DEAD_LETTER_SOURCE, DEAD_LETTER_REASON, ATTEMPTS, FIRST_RECEIVED, ATTEMPT_HISTORY)
+
+
+def new_message_id(random: bytes) -> str:
+    """The id of a new message: a UUID of version 4 from 16 random bytes."""
+    digits = random.hex()
+    variant = "89ab"[random[8] >> 6]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def derive_message_id(partition: int, offset: int, salt: int = 0) -> str:

@@ -39,11 +39,12 @@ class Passed(_Event, frozen=True, tag="passed"):
     owners: list[int] = []
 
 
-class Leased(_Event, frozen=True, tag="leased"):
+class Leased(_Event, frozen=True, tag="leased", omit_defaults=True):
     """These were leased until the deadline, with the lease numbers from `first_number` on.
 
     The last `len(sizes)` of them are new: they are at or above the scan, which moves to `next_offset` (-1: it stays).
-    `settled` is True for at-most-once delivery: this event settles them too.
+    `settled` is True for at-most-once delivery: this event settles them too. `stamp` is the newest stamp of these,
+    where the queue goes by stamps.
     """
 
     lane: int
@@ -56,6 +57,7 @@ class Leased(_Event, frozen=True, tag="leased"):
     names: list[str] = []
     owners: list[int] = []
     settled: bool = False
+    stamp: int = 0
 
 
 class Settled(_Event, frozen=True, tag="settled"):
@@ -103,12 +105,16 @@ class Withdrawn(_Event, frozen=True, tag="withdrawn"):
 
 
 class Purged(_Event, frozen=True, tag="purged"):
-    """Everything below these offsets (lane, offset) is gone; `messages` and `bytes` are left in the queue."""
+    """Everything below these offsets (lane, offset) is gone; `messages` and `bytes` are left in the queue.
+
+    `forgets` is True if the deduplication window is empty from here on, so that the same ids can be sent again.
+    """
 
     positions: list[tuple[int, int]]
     at_ms: int
     messages: int = 0
     bytes: int = 0
+    forgets: bool = False
 
 
 class Rewound(_Event, frozen=True, tag="rewound"):

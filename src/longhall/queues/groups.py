@@ -1,7 +1,7 @@
 """The message groups of one lane that have outstanding messages. Groups without any cost no memory.
 
 A group has a chain of its rows in the order of offsets, and the number of hidden rows (leased or in a retry delay). In
-a FIFO queue a group is free if no row is hidden; then its messages are delivered from the head of the chain on, and a
+a FIFO queue the messages of a group are delivered from the head of the chain on, up to the first hidden one, and a
 message of the scan may follow only if the whole chain is delivered with it. Standard queues use the hidden counts for
 fairness. This module knows no deadlines and no queues.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from typing import Final, final
 
-from longhall.queues.leases import Leases
+from longhall.queues.leases import READY, Leases
 
 NO_GROUP: Final = -1
 
@@ -83,8 +83,9 @@ class Groups:
         self.hidden[group] -= 1
 
     def heads(self, leases: Leases) -> list[int]:
-        """The offset of the first row of every group that is free."""
-        return [leases.offset[self.head[group]] for group in self._numbers.values() if self.hidden[group] == 0]
+        """The offset of the first row of every group in which that row is READY."""
+        heads = [self.head[group] for group in self._numbers.values()]
+        return [leases.offset[row] for row in heads if leases.state[row] == READY]
 
     def members(self, leases: Leases) -> list[list[object]]:
         """Each group with its rows, in order."""

@@ -2,7 +2,7 @@
 
 Every change of a row passes through `Lane`, because three things must always agree: the row's state, the number of
 hidden rows in its group, and the heap of offsets that may be delivered next. A standard lane has every available row in
-that heap; a FIFO lane has only the head of each free group. Stale entries are harmless and bounded.
+that heap; a FIFO lane has only the heads of groups that are available. Stale entries are harmless and bounded.
 
 A FIFO queue may have several lanes of one priority (peers), and a group may have messages in more than one of them. The
 delivery selection checks all peers (`marks` defines the order); a change in one lane offers the group's heads in its
@@ -69,7 +69,7 @@ class Lane:
                 groups.reveal(group)
             name = groups.name_of[group] if self.peers else ""
             group = groups.leave(leases, row)
-            if group >= 0 and self._fifo and groups.hidden[group] == 0:
+            if group >= 0 and self._fifo and leases.state[groups.head[group]] == READY:
                 self._push(leases.offset[groups.head[group]])
             if self.peers:
                 self._offer_to_peers(name)
@@ -116,7 +116,7 @@ class Lane:
         for peer in self.peers:
             groups = peer.groups
             group = groups.find(name) if groups is not None else NO_GROUP
-            if groups is not None and group >= 0 and groups.hidden[group] == 0:
+            if groups is not None and group >= 0 and self._leases.state[groups.head[group]] == READY:
                 peer._push(self._leases.offset[groups.head[group]])
 
     def is_behind(self, name: str, ends: dict[int, int]) -> bool:
@@ -144,13 +144,13 @@ class Lane:
     # Availability
 
     def offer(self, row: int) -> None:
-        """Offer a READY row, or the head of its free FIFO group."""
+        """Offer a READY row, or in a FIFO queue the head of its group if that is READY."""
         group = self._leases.group[row]
         groups = self.groups
         if self._fifo and groups is not None:
-            if groups.hidden[group]:
-                return
             row = groups.head[group]
+            if self._leases.state[row] != READY:
+                return
         self._push(self._leases.offset[row])
 
     def is_available(self, row: int) -> bool:
@@ -162,7 +162,7 @@ class Lane:
         if not self._fifo or groups is None:
             return True
         group = leases.group[row]
-        return groups.hidden[group] == 0 and groups.head[group] == row
+        return groups.head[group] == row
 
     def _push(self, offset: int) -> None:
         cursor = self.cursor

@@ -9,10 +9,13 @@ memory that the garbage collector does not traverse.
     LEASED      LEASED                 extended, or delivered again after the deadline
     LEASED      RETURNED, READY        returned, with or without a delay; unseen, with one attempt less
     LEASED      READY                  the deadline has passed
+    LEASED      RETURNED               the deadline has passed, and the queue counts that as a failure
     RETURNED    READY                  the delay has passed
     any         FREE                   settled, dead-lettered, purged, rewound
 
-LEASED and RETURNED rows are hidden, and only these have a deadline in the future. Rows with the same deadline are
+LEASED and RETURNED rows are hidden, and only these have a deadline in the future. The retry delay after an expired
+lease is no event: it follows from the deadline, the attempts and the settings. So `deadline_ms` stays that of the
+lease, the end of the delay is in `_lapsed` alone, and a snapshot has the row as LEASED. Rows with the same deadline are
 chained, and a heap has each deadline once: arming and disarming cost O(1) a row and O(log n) a distinct millisecond.
 This module does not know the meaning of offsets, the rules of groups or the clock.
 """
@@ -72,6 +75,7 @@ class Leases:
         self._previous: array[int] = array("i")
         # Of rows with failed attempts: the number of noted attempts, then received, ended and how for each.
         self._histories: dict[int, list[int]] = {}
+        self._lapsed: dict[int, int] = {}  # Rows in a retry delay after an expired lease: when the delay ends.
         self._free = NONE
         self._chains: dict[int, int] = {}  # Deadline to the first row of its chain.
         self._deadlines: list[int] = []  # A heap of the deadlines; entries can be stale.
@@ -158,6 +162,16 @@ class Leases:
         self.returned += 1
         self._arm(row, visible_ms)
 
+    def lapse(self, row: int, visible_ms: int) -> None:
+        """A lease has expired; the message stays hidden until `visible_ms`."""
+        deadline_ms = self.deadline_ms[row]
+        self._reveal(row)
+        self.state[row] = RETURNED
+        self.returned += 1
+        self._lapsed[row] = visible_ms
+        self._arm(row, visible_ms)
+        self.deadline_ms[row] = deadline_ms
+
     def reveal(self, row: int) -> None:
         """Make the row READY."""
         self._reveal(row)
@@ -191,6 +205,10 @@ class Leases:
         if self.attempts[row] > (0 if noted is None else noted[0]):
             found.append((self.leased_ms[row], self.deadline_ms[row], LAPSED))
         return found[-ATTEMPTS_KEPT:]
+
+    def hidden_until_ms(self, row: int) -> int:
+        """When a hidden message is available again."""
+        return self._lapsed.get(row, self.deadline_ms[row])
 
     def is_hidden(self, row: int) -> bool:
         """True if the message is leased, or in a retry delay."""
@@ -237,14 +255,17 @@ class Leases:
             heappush(self._deadlines, deadline_ms)
 
     def _disarm(self, row: int) -> None:
+        armed_ms = self._lapsed.pop(row, NONE) if self._lapsed else NONE
+        if armed_ms == NONE:
+            armed_ms = self.deadline_ms[row]
         after = self._next[row]
         before = self._previous[row]
         if before != NONE:
             self._next[before] = after
         elif after != NONE:
-            self._chains[self.deadline_ms[row]] = after
+            self._chains[armed_ms] = after
         else:
-            del self._chains[self.deadline_ms[row]]
+            del self._chains[armed_ms]
             if not self._chains:
                 self._chains = {}
                 self._deadlines = []
@@ -257,8 +278,12 @@ class Leases:
         """The columns as bytes, so that a million leases are a few copies."""
         columns: dict[str, object] = {"byte_order": sys.byteorder}
         if self.rows:
-            for name in (*_LONG, *_SHORT, "state"):
+            for name in (*_LONG, *_SHORT):
                 columns[name] = getattr(self, name).tobytes()
+            states = self.state[:]
+            for row in self._lapsed:
+                states[row] = LEASED
+            columns["state"] = states.tobytes()
         if self._histories:
             columns["histories"] = [[row, history] for row, history in self._histories.items()]
         return columns

@@ -37,6 +37,17 @@ class Outgoing(msgspec.Struct, kw_only=True, omit_defaults=True):
     reply_to: str = ""
     correlation_id: str = ""
     report_fate: bool = False  # Send a delivery report to the reply queue.
+    stamp: int = 0  # The sender's order: a higher stamp is newer. 0: none.
+    amqp: bytes = b""  # Exchange, routing key and properties: `exchanges/properties.py`.
+
+
+class WriteBack(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Messages that a consumer sends as it settles: to a queue, or to a topic (partition -1: by the key)."""
+
+    queue: str = ""
+    topic: str = ""
+    partition: int = -1
+    messages: list[Outgoing] = []
 
 
 class Accepted(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -60,7 +71,10 @@ class Delivery(msgspec.Struct, kw_only=True, omit_defaults=True):
     key: bytes | None = None
     group: str = ""
     deduplication_id: str = ""
-    sequence: int = -1
+    partition: int = -1  # Of its topic; -N: the lane of priority N.
+    offset: int = -1
+    sequence: int = -1  # For FIFO queues: rises within a group, over all partitions.
+    stamp: int = 0
     sent_ms: int = 0
     first_received_ms: int = 0
     attempts: int = 1
@@ -75,6 +89,7 @@ class Delivery(msgspec.Struct, kw_only=True, omit_defaults=True):
     dead_letter_reason: str = ""
     parts: int = 0  # For messages larger than one reply: `body` is empty and is read in this many parts.
     whole_bytes: int = 0  # The size of the body then. A browser of the queue gets a note of the size as `body`.
+    amqp: bytes = b""  # As in `Outgoing`; empty if the message came through another door.
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +149,7 @@ class Counts(msgspec.Struct, kw_only=True):
 
     sends: int = 0  # Messages sent since the node started, without repeats.
     deliveries: int = 0
+    settles: int = 0  # Messages that consumers settled since the node started.
     outlived: int = 0  # Settles after the end of the lease.
     safe_lease_ms: int = 0  # A lease long enough for 99 of 100 settles; 0 if unknown.
     deaths: dict[str, int] = {}  # By reason.

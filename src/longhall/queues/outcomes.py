@@ -11,8 +11,13 @@ from longhall.queues.events import Leased, Passed
 ATTEMPTS: Final = "attempts"
 EXPIRED: Final = "expired"
 LENGTH: Final = "length"
+REJECTED: Final = "rejected"  # A consumer said that it cannot be processed.
 DELETED: Final = "deleted"  # The queue was deleted.
+DELAYED: Final = "delayed"  # No death: it is not due yet, and hidden until it is.
 GONE: Final = "gone"  # The log has lost it: there is nothing to move, but `Died` must be applied.
+
+NEVER_MS: Final = 1 << 62
+UNREADABLE: Final = -2  # The size of a message that cannot be read at present: nothing may skip or remove it.
 
 
 class Status(enum.Enum):
@@ -33,6 +38,7 @@ class Candidate:
     """A message of the log. `next_offset` is the offset at which the search for the next message continues.
 
     A negative size means that there is no message from `offset` to `next_offset`: markers, aborted or filtered records.
+    UNREADABLE is the exception: there is one, and another replica repairs it.
     `payload` belongs to the broker; the outcome returns it unchanged.
     """
 
@@ -44,6 +50,7 @@ class Candidate:
         group: str = "",
         expires_ms: int = -1,
         payload: object = None,
+        due_ms: int = 0,
     ) -> None:
         self.offset = offset
         self.next_offset = next_offset
@@ -51,6 +58,7 @@ class Candidate:
         self.group = group
         self.expires_ms = expires_ms
         self.payload = payload
+        self.due_ms = due_ms  # A message that may be not due yet has an `expires_ms`, NEVER_MS if it has no end.
 
     def is_over(self, now_ms: int) -> bool:
         """True if its time to live has ended."""

@@ -10,6 +10,8 @@ lease is not an event; `tick` and `decide_receive` detect it.
                       or delay
     leased            Leased                   its deadline             Extended changes it
     hidden            Returned with a delay    the delay ends
+                      end of lease, if the
+                      queue counts failures
     settled           Settled, Leased at       for ever, unless         Rewound
                       most once                rewound
     gone              Died, Purged             for ever
@@ -29,14 +31,16 @@ from longhall.queues.delivery_selection import DEATHS_MAX, DeliverySelection, Pe
 from longhall.queues.events import Extended, Marked, Passed, Purged, QueueEvent, Returned, Rewound, Settled
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import LEASED
-from longhall.queues.marks import MARKS_MAX
-from longhall.queues.outcomes import EXPIRED, Candidate, Death, Outcome, Overflow, Status
+from longhall.queues.marks import MARKS_MAX, NO_LIMIT
+from longhall.queues.outcomes import EXPIRED, UNREADABLE, Candidate, Death, Outcome, Overflow, Status
+from longhall.queues.receipts import CURRENT, IN_TIME, LATE
 from longhall.queues.receiver_filter import ReceiverFilter
 from longhall.queues.settings import QueueSettings
 from longhall.queues.state import State
 
 PASSED_MAX: Final = 20_000  # Outstanding messages that are not in flight: returned, or of blocked groups.
 LEASE_ENDS_AT_ONCE: Final = 10_000
+ANY_LANE: Final = -1
 
 
 @final
@@ -49,21 +53,34 @@ class Queue:
         self.superseded = 0  # Superseded receipts since the process started; not durable.
         self._turn = 0
         self._passed_max = passed_max
+        self._deliveries_max = 0  # Without a dead-letter queue: messages are dropped after this many; 0: never.
         self.configure(settings)
 
     def configure(self, settings: QueueSettings) -> None:
         """Take new settings. `fifo` never changes."""
         assert settings.fifo == self.state.fifo
         self.settings = settings
-        letters = settings.dead_letters
+        retry = settings.retry
+        self._backoff = retry if retry is not None and retry.lapsed else None
         self._rules = SelectionRules(
             self.queue_id,
             settings.fifo,
             settings.fair and not settings.fifo and not settings.one_by_one,
             settings.delivery == "at-most-once",
-            0 if letters is None else letters.attempts_max,
+            self._attempts_max(settings),
             self._passed_max,
         )
+
+    def _attempts_max(self, settings: QueueSettings) -> int:
+        if settings.dead_letters is not None:
+            return settings.dead_letters.attempts_max
+        return self._deliveries_max or (settings.amqp.deliveries_max if settings.amqp is not None else 0)
+
+    def limit_deliveries(self, deliveries_max: int) -> None:
+        """Bound the deliveries of a message where there is no dead-letter queue; 0: no bound. Not durable."""
+        if deliveries_max != self._deliveries_max:
+            self._deliveries_max = deliveries_max
+            self.configure(self.settings)
 
     # Delivery
 
@@ -75,10 +92,13 @@ class Queue:
         peek: Peek,
         is_open: bool = True,
         receiver_filter: ReceiverFilter | None = None,
+        lane_id: int = ANY_LANE,
+        until: int = NO_LIMIT,
     ) -> Outcome:
         """Lease at most `count_max` messages. `is_open` is True within the delivery hours.
 
         With a receiver filter, only matching messages; the caller calls `note_passed` after it has applied the events.
+        With a lane, only messages of that lane; the scan stops at the offset `until`.
         """
         self.tick(now_ms)
         if self.state.paused or not is_open or count_max <= 0:
@@ -94,7 +114,10 @@ class Queue:
             return Outcome(Status.TOO_MANY)
         giving = DeliverySelection(self._rules, leases, self.state.marks, peek, now_ms, count_max)
         giving.receiver_filter = receiver_filter
+        giving.until = until
         for lane in self._in_turn():
+            if lane_id != ANY_LANE and lane.cursor.lane != lane_id:
+                continue
             if not giving.take_from(lane, self.state.next_number, now_ms + lease_ms):
                 break
         return _ended(giving.outcome)
@@ -179,6 +202,8 @@ class Queue:
                     break
                 fresh.append(candidate)
                 outcome.deaths.append(Death(lane.cursor.lane, candidate.offset, EXPIRED, 0, 0, candidate))
+            elif candidate.size_bytes == UNREADABLE:
+                break
             position = candidate.next_offset
         if fresh:
             outcome.events.append(self._passed(lane.cursor.lane, position, fresh))
@@ -203,6 +228,8 @@ class Queue:
                     break
                 if candidate.size_bytes >= 0:
                     fresh.append(candidate)
+                elif candidate.size_bytes == UNREADABLE:
+                    return Status.EMPTY
                 position = candidate.next_offset
             if len(fresh) + self.state.leases.ready > self._passed_max:
                 return Status.TOO_MANY
@@ -220,10 +247,13 @@ class Queue:
             owners=owners,
         )
 
-    def decide_send(self, count: int, bytes: int) -> Code | Overflow | None:
-        """None if there is room. A send larger than the bounds of the queue is refused under every policy."""
+    def decide_send(self, count: int, bytes: int, staged: int = 0) -> Code | Overflow | None:
+        """None if there is room. A send larger than the bounds of the queue is refused under every policy.
+
+        `staged` messages are delayed: they take room, as those in the lanes do.
+        """
         settings = self.settings
-        messages_over = self.state.messages + count - settings.messages_max if settings.messages_max else 0
+        messages_over = self.state.messages + staged + count - settings.messages_max if settings.messages_max else 0
         bytes_over = self.state.bytes + bytes - settings.bytes_max if settings.bytes_max else 0
         if messages_over <= 0 and bytes_over <= 0:
             return None
@@ -236,7 +266,7 @@ class Queue:
     # Receipts
 
     def decide_settle(
-        self, now_ms: int, receipts: Sequence[tuple[int, int, int] | Code]
+        self, now_ms: int, receipts: Sequence[tuple[int, int, int] | Code], accepts: str = CURRENT
     ) -> tuple[list[Settled], list[Code | None]]:
         """Settle receipts of lane, offset and number. None for each success, which includes settled messages."""
         codes: list[Code | None] = []
@@ -250,6 +280,9 @@ class Queue:
             if not isinstance(row, int):
                 codes.append(row)
                 continue
+            if accepts == IN_TIME and row != NO_ROW and not self._is_out(now_ms, row):
+                codes.append(Code.RECEIPT_SUPERSEDED)
+                continue
             codes.append(None)
             if row != NO_ROW:
                 lanes.setdefault(lane_id, []).append(offset)
@@ -259,18 +292,44 @@ class Queue:
         ]
         return events, codes
 
-    def decide_extend(self, now_ms: int, lane_id: int, offset: int, number: int, lease_ms: int) -> Extended | Code:
-        """Change the deadline of a lease to `lease_ms` from now."""
-        row = self._leased_row(now_ms, lane_id, offset, number)
+    def decide_extend(
+        self,
+        now_ms: int,
+        lane_id: int,
+        offset: int,
+        number: int,
+        lease_ms: int,
+        accepts: str = CURRENT,
+        lease_ms_max: int = 0,
+    ) -> Extended | Code:
+        """Change the deadline of a lease to `lease_ms` from now. INVALID_REQUEST if it then lasts over `lease_ms_max`.
+
+        A rule that accepts late receipts leases a message again whose lease has ended, without an attempt.
+        """
+        row = self._leased_row(now_ms, lane_id, offset, number, accepts)
         if isinstance(row, Code):
             return row
+        leases = self.state.leases
+        if lease_ms_max and now_ms - leases.leased_ms[row] + lease_ms > lease_ms_max:
+            return Code.INVALID_REQUEST
+        if not leases.is_hidden(row):
+            if self.settings.one_by_one and leases.leased:
+                return Code.NOT_IN_FLIGHT
+            if leases.leased + leases.returned >= self.settings.in_flight_max:
+                return Code.TOO_MANY_IN_FLIGHT
         return Extended(queue=self.queue_id, lane=lane_id, offset=offset, deadline_ms=now_ms + lease_ms)
 
-    def decide_return(self, now_ms: int, lane_id: int, offset: int, number: int, delay_ms: int = 0) -> Returned | Code:
-        """Return a message, available at once or after a delay."""
-        row = self._leased_row(now_ms, lane_id, offset, number)
+    def decide_return(
+        self, now_ms: int, lane_id: int, offset: int, number: int, delay_ms: int = 0, accepts: str = CURRENT
+    ) -> Returned | Code | None:
+        """Return a message, available at once or after a delay. None if the rule accepts a message that is available
+        already.
+        """
+        row = self._leased_row(now_ms, lane_id, offset, number, accepts)
         if isinstance(row, Code):
             return row
+        if not self._is_out(now_ms, row):
+            return None
         return Returned(queue=self.queue_id, lane=lane_id, offset=offset, at_ms=now_ms, visible_ms=now_ms + delay_ms)
 
     def decide_unseen(
@@ -302,23 +361,39 @@ class Queue:
             return Code.RECEIPT_SUPERSEDED
         return row
 
-    def _leased_row(self, now_ms: int, lane_id: int, offset: int, number: int) -> int | Code:
+    def _leased_row(self, now_ms: int, lane_id: int, offset: int, number: int, accepts: str) -> int | Code:
         row = self._row_of(lane_id, offset, number)
         if isinstance(row, Code):
             return row
-        if row == NO_ROW or not self.state.leases.is_hidden(row) or self.state.leases.deadline_ms[row] <= now_ms:
+        if row == NO_ROW or (accepts != LATE and not self._is_out(now_ms, row)):
             return Code.NOT_IN_FLIGHT
         return row
+
+    def _is_out(self, now_ms: int, row: int) -> bool:
+        """True if the lease or the retry delay of a message has not ended."""
+        leases = self.state.leases
+        return leases.is_hidden(row) and leases.deadline_ms[row] > now_ms
 
     # The whole queue
 
     def decide_purge(
-        self, now_ms: int, ends: Sequence[tuple[int, int]], apart_ms: int = 0, messages: int = 0, bytes: int = 0
+        self,
+        now_ms: int,
+        ends: Sequence[tuple[int, int]],
+        apart_ms: int = 0,
+        messages: int = 0,
+        bytes: int = 0,
+        forgets: bool = False,
     ) -> Purged | Code:
-        """Drop everything below these ends (lane, offset). Refused within `apart_ms` of the last purge."""
+        """Drop everything below these ends (lane, offset), and the deduplication window if it `forgets`.
+
+        Refused within `apart_ms` of the last purge.
+        """
         if self.state.purged_ms >= 0 and now_ms < self.state.purged_ms + apart_ms:
             return Code.PURGE_RUNNING
-        return Purged(queue=self.queue_id, positions=list(ends), at_ms=now_ms, messages=messages, bytes=bytes)
+        return Purged(
+            queue=self.queue_id, positions=list(ends), at_ms=now_ms, messages=messages, bytes=bytes, forgets=forgets
+        )
 
     def decide_rewind(self, lane_id: int, offset: int, messages: int, bytes: int) -> Rewound | Code:
         """Deliver again from `offset` on, which is not above the scan. The caller gives the new counts."""
@@ -351,7 +426,7 @@ class Queue:
 
     def tick(self, now_ms: int, ends_max: int = LEASE_ENDS_AT_ONCE) -> bool:
         """End at most `ends_max` expired leases and delays; True if any ended."""
-        return self.state.tick(now_ms, ends_max)
+        return self.state.tick(now_ms, ends_max, self._backoff, self._rules.attempts_max)
 
     # Reading
 

@@ -32,6 +32,10 @@ CHOSEN_MAX: Final = 1000  # Message ids in one task.
 RUNNING: Final = "RUNNING"
 CANCELLING: Final = "CANCELLING"
 
+# Failures that doors have words of their own for.
+TARGET_GONE: Final = "the target queue does not exist"
+SOURCE_GONE: Final = "the queue that a message came from does not exist"
+
 _TOKEN: Final = 1000  # One message: a rate a second fills this many tokens a millisecond times the rate.
 
 

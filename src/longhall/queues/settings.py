@@ -6,7 +6,7 @@ validate user input before it gets here, in their own dialect.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -14,11 +14,16 @@ from msgspec import Meta
 _Milliseconds = Annotated[int, Meta(ge=0, le=10 * 365 * 24 * 3_600_000)]
 _Count = Annotated[int, Meta(ge=0)]
 
+WINDOWS_MAX: Final = 23  # Windows of delivery hours beside the first.
+
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The retry delay of returned messages: exponential backoff."""
 
     first_ms: _Milliseconds = 0
+    lapsed: bool = False  # An expired lease is a failure too: the message comes back after the retry delay.
+    # A retry queue: what is sent to it has failed elsewhere, and is available after the retry delay of its attempts.
+    sends: bool = False
     factor: Annotated[float, Meta(ge=1.0, le=100.0)] = 2.0
     longest_ms: _Milliseconds = 3_600_000
 
@@ -28,14 +33,41 @@ class DeadLetters(msgspec.Struct, frozen=True, kw_only=True):
 
     queue: str
     attempts_max: Annotated[int, Meta(ge=1, le=1000)] = 10
-    on_delete: bool = True  # Messages of a deleted queue go there too.
+    on_delete: bool = True  # Messages of a deleted queue go there too,
+    after_delete: bool = False  # and so does what arrives for it later.
 
 
-class DeliveryHours(msgspec.Struct, frozen=True, kw_only=True):
-    """Deliver only between these minutes of the day (UTC); from > to spans midnight."""
+class DeliveryWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """A window of the day, in minutes; from > to spans midnight."""
 
     from_minute: Annotated[int, Meta(ge=0, lt=1440)]
     to_minute: Annotated[int, Meta(ge=0, le=1440)]
+
+
+class DeliveryHours(msgspec.Struct, frozen=True, kw_only=True):
+    """Deliver only in this window of the day and in the others of `also`; see `queues/hours.py`."""
+
+    from_minute: Annotated[int, Meta(ge=0, lt=1440)]
+    to_minute: Annotated[int, Meta(ge=0, le=1440)]
+    also: Annotated[tuple[DeliveryWindow, ...], Meta(max_length=WINDOWS_MAX)] = ()
+    zone: Annotated[str, Meta(min_length=1, max_length=64)] = "UTC"  # A name of the IANA time zone database.
+
+
+class AmqpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What AMQP declares of a queue. `arguments` is the field table as it was declared, for comparison."""
+
+    host: str
+    name: str
+    durable: bool = True
+    auto_delete: bool = False  # The queue is deleted with its last consumer.
+    owner: str = ""  # The session of the only connection that may use the queue, and with which it ends.
+    arguments: bytes = b""
+    expires_ms: _Milliseconds = 0  # The queue is deleted after this time without use.
+    deliveries_max: _Count = 0  # A message dies instead of one delivery more.
+    letters_exchange: str | None = None  # Where dead messages are published,
+    letters_key: str | None = None  # under this routing key instead of their own.
+    letters_refused: bool = False  # What a full queue refuses is a dead message.
+    single_active: bool = False  # One consumer at a time; the next takes over when it leaves.
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +91,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
         False  # Ordered within a group, parallel across groups; a group blocks while one of its messages is in flight.
     )
     fair: bool = True  # Without fifo: message groups are served in turn.
+    # A stamped message that is older than one already delivered: its place is by arrival, or the head of the queue.
+    late_stamped: Literal["arrival", "head"] = "arrival"
     one_by_one: bool = False  # Delivers the next message only after the last one is settled, returned or dead.
     delivery: Literal["at-most-once", "at-least-once", "exactly-once"] = "at-least-once"
     deduplication: Literal["off", "id", "content"] = "off"
@@ -68,6 +102,9 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     settled: Literal["free", "keep"] = "free"
     acknowledge: Literal["one", "quorum", "all"] = (
         "all"  # Hosts of a cluster that must have a message before it is acknowledged.
+    )
+    profile: Literal["balanced", "throughput", "latency"] = (
+        "balanced"  # The batching of producers, broker and consumers: see `records/profiles.py`.
     )
     dead_letters: DeadLetters | None = None
     retry: RetryPolicy | None = None
@@ -83,3 +120,4 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     wings: tuple[int, ...] = ()  # The numbers of its wings, one for each lane.
     tags: dict[str, str] = {}
     door: dict[str, str] = {}  # Data of a door (SQS: policies, KMS ids), by its own names.
+    amqp: AmqpSettings | None = None  # Of a queue that AMQP has declared.

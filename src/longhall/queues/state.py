@@ -27,9 +27,11 @@ from longhall.queues.events import (
     Withdrawn,
 )
 from longhall.queues.lanes import Lane
-from longhall.queues.leases import Leases
+from longhall.queues.leases import LEASED, Leases
 from longhall.queues.marks import Marks
 from longhall.queues.processing_times import ProcessingTimes
+from longhall.queues.retry import retry_delay_ms
+from longhall.queues.settings import RetryPolicy
 from longhall.queues.uncommitted import UncommittedMessages
 
 SNAPSHOT_VERSION: Final = 1
@@ -47,6 +49,7 @@ class State:
         self.deaths: dict[str, int] = {}  # By reason.
         self.processing_times = ProcessingTimes()
         self.next_number = 1
+        self.newest_stamp = 0  # Of all delivered messages; see `stamps`.
         self.leases = Leases()
         self.lanes: dict[int, Lane] = {}
         self.order: list[Lane] = []  # By falling priority.
@@ -55,14 +58,24 @@ class State:
         self.uncommitted = UncommittedMessages()
         self.fifo = fifo
 
-    def tick(self, now_ms: int, ends_max: int) -> bool:
-        """End at most `ends_max` expired leases and delays; True if any ended."""
+    def tick(self, now_ms: int, ends_max: int, backoff: RetryPolicy | None = None, attempts_max: int = 0) -> bool:
+        """End at most `ends_max` expired leases and delays; True if any ended.
+
+        With `backoff` a message whose lease expired stays hidden for the retry delay, unless it has no attempts left.
+        """
         leases = self.leases
         ended = 0
         while ended < ends_max:
             row = leases.due(now_ms)
             if row < 0:
                 break
+            if backoff is not None and leases.state[row] == LEASED:
+                attempts = leases.attempts[row]
+                delay_ms = 0 if 0 < attempts_max <= attempts else retry_delay_ms(backoff, attempts)
+                if delay_ms:
+                    leases.lapse(row, leases.deadline_ms[row] + delay_ms)
+                    ended += 1
+                    continue
             self._by_index[leases.lane[row]].reveal(row)
             ended += 1
         return ended > 0
@@ -158,6 +171,8 @@ class State:
         known = len(offsets) - len(sizes)
         number = event.first_number
         self.next_number = number + len(offsets)
+        if event.stamp > self.newest_stamp:
+            self.newest_stamp = event.stamp
         at_ms = event.at_ms
         deadline_ms = event.deadline_ms
         settled = event.settled
@@ -263,6 +278,7 @@ class State:
         return {
             "version": SNAPSHOT_VERSION,
             "next_number": self.next_number,
+            "newest_stamp": self.newest_stamp,
             "paused": self.paused,
             "held": [self.messages, self.bytes],
             "purged_ms": self.purged_ms,
@@ -278,6 +294,7 @@ class State:
         """Take the state of a `snapshot`. It has no settings."""
         assert state["version"] == SNAPSHOT_VERSION
         self.next_number = state["next_number"]
+        self.newest_stamp = state.get("newest_stamp", 0)
         self.paused = state["paused"]
         self.messages, self.bytes = state["held"]
         self.purged_ms = state["purged_ms"]

@@ -112,6 +112,7 @@ def build_batch(
     last_offset: int = -1,
     delete_horizon_ms: int = -1,
     max_timestamp_ms: int = -1,
+    compression_level: int | None = None,
 ) -> bytes:
     """One batch of these records. Offsets ascend from `base_offset`; a record without one (-1) follows the one before.
 
@@ -146,7 +147,7 @@ def build_batch(
         offset = last_offset
     if offset < base_offset:
         raise LonghallError(Code.INVALID_REQUEST, "a batch without records needs its last offset")
-    payload = compress(compression, bytes(body))
+    payload = compress(compression, bytes(body), compression_level)
     covered = _COVERED.pack(
         attributes, offset - base_offset, base_ms, newest_ms, producer_id, producer_epoch, base_sequence, len(records)
     )

@@ -30,6 +30,7 @@ _RATIO_MAX: Final = (1, 1032, 22, 255, 32768)
 
 _GZIP_LEVEL: Final = 6
 _ZSTD_LEVEL: Final = 3
+_LZ4_LEVEL: Final = 9  # Kafka's default, which is the fast mode; every other level is the thorough one.
 
 # Java's snappy stream: a magic, its version and the oldest compatible one, then blocks with their length before.
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\x00"
@@ -40,24 +41,25 @@ _SNAPPY_BLOCK_BYTES: Final = 32768
 _LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES: Final = 65536
 _LZ4_END: Final = b"\x00\x00\x00\x00"
+_LZ4_CONTENT_SIZE: Final = 0x08  # Of the flags of a frame: its size follows the descriptor.
 _LZ4_STORED: Final = 0x80000000  # Marks a block that compression would have made larger.
 
 _INT32: Final = struct.Struct(">i")
 _UINT32_LITTLE: Final = struct.Struct("<I")
 
 
-def compress(codec: int, payload: bytes) -> bytes:
-    """Compress as the Java client does."""
+def compress(codec: int, payload: bytes, level: int | None = None) -> bytes:
+    """Compress as the Java client does; without a level, or with Kafka's default level, as it does by default."""
     if codec == NONE:
         return payload
     if codec == GZIP:
-        return bytes(cramjam.gzip.compress(payload, level=_GZIP_LEVEL))
+        return bytes(cramjam.gzip.compress(payload, level=_GZIP_LEVEL if level is None or level < 0 else level))
     if codec == SNAPPY:
         return _compress_snappy(payload)
     if codec == LZ4:
-        return _compress_lz4(payload)
+        return _compress_lz4(payload, level)
     if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(payload, level=_ZSTD_LEVEL))
+        return bytes(cramjam.zstd.compress(payload, level=_ZSTD_LEVEL if level is None else level))
     raise LonghallError(Code.UNSUPPORTED_FORMAT, "unknown compression codec")
 
 
@@ -141,11 +143,14 @@ def _decompress_snappy_block(block: bytes, size_bytes_max: int) -> bytes:
     return bytes(out)
 
 
-def _compress_lz4(payload: bytes) -> bytes:
+def _compress_lz4(payload: bytes, level: int | None) -> bytes:
     parts = [_LZ4_HEADER]
     for start in range(0, len(payload), _LZ4_BLOCK_BYTES):
         plain = payload[start : start + _LZ4_BLOCK_BYTES]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if level is None or level == _LZ4_LEVEL:
+            block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        else:
+            block = _lz4_block(bytes(cramjam.lz4.compress(plain, level=level)), len(plain))
         if len(block) < len(plain):
             parts.append(_UINT32_LITTLE.pack(len(block)))
             parts.append(block)
@@ -154,3 +159,12 @@ def _compress_lz4(payload: bytes) -> bytes:
             parts.append(plain)
     parts.append(_LZ4_END)
     return b"".join(parts)
+
+
+def _lz4_block(frame: bytes, plain_bytes: int) -> bytes:
+    """The only block of a frame, because the library has levels for frames alone. Without gain, as large as it was."""
+    at = 7 + (8 if frame[4] & _LZ4_CONTENT_SIZE else 0)
+    size: int = _UINT32_LITTLE.unpack_from(frame, at)[0]
+    if size & _LZ4_STORED:
+        return bytes(plain_bytes)  # The caller stores it as it is.
+    return frame[at + 4 : at + 4 + size]

@@ -40,6 +40,25 @@ class TransferLeadership(Operation[str]):
     node: int
 
 
+class ReplicaProgress(msgspec.Struct, kw_only=True):
+    """How far one replica has the log, and when it last had all of it; -1 if that is not known."""
+
+    node: int
+    index: int
+    caught_up_ms: int
+
+
+class ReplicationProgress(msgspec.Struct, kw_only=True):
+    """The last committed entry of a replication group, and its replicas as the leader knows them."""
+
+    committed: int
+    replicas: list[ReplicaProgress]
+
+
+class DescribeReplication(Operation[ReplicationProgress]):
+    """How far each replica of the hall has the log."""
+
+
 class SetReplicationFactor(Operation[str]):
     """Change the number of replicas."""
 

@@ -1,104 +1,66 @@
-"""Operations carried out by the broker in this process: one table from the type of an operation to its function.
+"""Operations carried out by the broker in this process, by the type of the operation.
 
-It is used where this process leads the replication group that is asked, and knows nothing of other groups.
+It is used where this process leads the replication group that is asked, and knows nothing of other groups. The three
+operations that every message needs are called directly; `queue_actions` has the table of all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, Protocol, TypeVar, final
 
 from longhall.broker.pending import Pending, completed, started
-from longhall.broker.queues.service import QueueService
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Accepted, Delivery, Outgoing
+from longhall.queues.receipts import CURRENT
 from longhall.service import queue_operations as ops
+from longhall.service.queue_actions import QUEUE_ACTIONS
 
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741
 
-Action = Callable[[QueueService, Any, Caller], Any]
+
+_SEND: Final = 1
+_RECEIVE: Final = 2
+_SETTLE: Final = 3
+_ON_MESSAGES: Final[dict[type[Operation[Any]], int]] = {
+    ops.SendMessages: _SEND,
+    ops.ReceiveMessages: _RECEIVE,
+    ops.SettleMessages: _SETTLE,
+}
 
 
-def _on(kind: type[O], action: Callable[[QueueService, O, Caller], Any]) -> tuple[type[Operation[Any]], Action]:
-    return kind, action
+class MessageQueues(Protocol):
+    """The queue service as far as every message needs it."""
 
+    def send(self, name: str, messages: list[Outgoing]) -> Pending[list[Accepted]]: ...
 
-QUEUE_ACTIONS: Final[dict[type[Operation[Any]], Action]] = dict(
-    (
-        _on(ops.SendMessages, lambda queues, op, caller: queues.send(op.queue, op.messages)),
-        _on(
-            ops.ReceiveMessages,
-            lambda queues, op, caller: queues.receive(
-                op.queue, op.count_max, op.wait_ms, op.lease_ms, op.attempt_id, op.filter, caller.identity, op.in_parts
-            ),
-        ),
-        _on(ops.SettleMessages, lambda queues, op, caller: queues.settle(op.queue, op.receipts, caller.identity)),
-        _on(ops.ChangeLeases, lambda queues, op, caller: queues.change_lease(op.queue, op.changes, caller.identity)),
-        _on(ops.ReturnUndelivered, lambda queues, op, caller: queues.hand_back(op.queue, op.receipts)),
-        _on(
-            ops.AnswerMessage,
-            lambda queues, op, caller: queues.answer(op.queue, op.receipt, op.message, caller.identity),
-        ),
-        _on(
-            ops.ReceiveFromAny,
-            lambda queues, op, caller: queues.receive_any(op.weights, op.count_max, op.wait_ms, op.lease_ms, op.filter),
-        ),
-        _on(ops.BeginUpload, lambda queues, op, caller: queues.begin(op.queue)),
-        _on(ops.AddUploadPart, lambda queues, op, caller: queues.add(op.queue, op.upload_id, op.number, op.part)),
-        _on(ops.FinishUpload, lambda queues, op, caller: queues.finish(op.queue, op.upload_id, op.parts, op.message)),
-        _on(ops.AbortUpload, lambda queues, op, caller: queues.abort(op.queue, op.upload_id)),
-        _on(ops.ReadPart, lambda queues, op, caller: queues.read_part(op.queue, op.receipt, op.number)),
-        _on(ops.RewindQueue, lambda queues, op, caller: queues.rewind(op.queue, op.to)),
-        _on(ops.ForkQueue, lambda queues, op, caller: queues.fork(op.queue, op.name, op.start, op.settings)),
-        _on(
-            ops.PeekMessages, lambda queues, op, caller: queues.peek(op.queue, op.count_max, op.from_offset, op.settled)
-        ),
-        _on(ops.ListLeases, lambda queues, op, caller: queues.leased(op.queue, op.count_max, op.from_offset)),
-        _on(
-            ops.SearchMessages,
-            lambda queues, op, caller: queues.search(
-                op.queue, op.filter, op.text, op.from_ms, op.until_ms, op.count_max, op.from_offset, op.settled
-            ),
-        ),
-        _on(ops.ListLetters, lambda queues, op, caller: queues.letters(op.queue, op.count_max, op.from_position)),
-        _on(ops.ReadLetter, lambda queues, op, caller: queues.letter(op.queue, op.message_id)),
-        _on(
-            ops.EditLetter,
-            lambda queues, op, caller: queues.edit_letter(op.queue, op.message_id, op.body, op.attributes),
-        ),
-        _on(
-            ops.StartMove,
-            lambda queues, op, caller: queues.start_move(op.queue, op.target, op.rate_max, op.ids, op.filter),
-        ),
-        _on(ops.CancelMove, lambda queues, op, caller: queues.cancel_move(op.task_id)),
-        _on(ops.ListMoves, lambda queues, op, caller: queues.moves(op.queue)),
-        _on(ops.DescribeQueue, lambda queues, op, caller: queues.describe(op.queue)),
-        _on(ops.ListQueues, lambda queues, op, caller: queues.names(op.prefix)),
-        _on(ops.SwitchQueue, lambda queues, op, caller: queues.switch(op.queue, op.paused)),
-        _on(ops.PurgeQueue, lambda queues, op, caller: queues.purge(op.queue)),
-        _on(ops.MeasureQueue, lambda queues, op, caller: queues.depth(op.queue)),
-        _on(ops.CountQueue, lambda queues, op, caller: queues.counts(op.queue)),
-        _on(ops.ListDeadLetterSources, lambda queues, op, caller: queues.sources(op.queue)),
-        _on(ops.DeleteQueue, lambda queues, op, caller: queues.delete(op.queue)),
-        _on(ops.ConfigureQueue, lambda queues, op, caller: queues.configure(op.queue, op.settings)),
-        _on(
-            ops.CreateQueue,
-            lambda queues, op, caller: (
-                queues.declare(op.queue, op.topic, op.settings)
-                if op.topic
-                else queues.create(op.queue, op.settings, op.deleted_before_ms)
-            ),
-        ),
-    )
-)
+    def receive(
+        self,
+        name: str,
+        count_max: int,
+        wait_ms: int = -1,
+        lease_ms: int = -1,
+        attempt_id: str = "",
+        filter: str = "",
+        consumer: str = "",
+        in_parts: bool = True,
+    ) -> Pending[list[Delivery]]: ...
+
+    def settle(
+        self, name: str, receipts: list[str], consumer: str = "", accepts: str = CURRENT
+    ) -> Pending[list[Code | None]]: ...
 
 
 @final
 class LocalBroker:
-    """The broker of this process, by operation. `actions` are those of other rooms, beside the ones on queues."""
+    """The broker of this process, by operation."""
 
-    def __init__(self, queues: QueueService) -> None:
+    def __init__(self, queues: MessageQueues) -> None:
         self._queues = queues
+        self._send = queues.send
+        self._receive = queues.receive
+        self._settle = queues.settle
         self._others: dict[type[Operation[Any]], Callable[[Any, Caller], Any]] = {}
 
     def also(self, kind: type[O], action: Callable[[O, Caller], Any]) -> None:
@@ -109,17 +71,36 @@ class LocalBroker:
         """Start an operation. LonghallError if it is refused at once."""
         kind = type(operation)
         other = self._others.get(kind)
-        if other is not None:
-            outcome = other(operation, caller)
-        else:
+        if other is None:
+            pending = self._on_messages(kind, operation, caller)
+            if pending is not None:
+                return pending
             action = QUEUE_ACTIONS.get(kind)
             if action is None:
                 raise LonghallError(Code.INVALID_REQUEST, f"{kind.__name__} is not carried out by this process")
             outcome = action(self._queues, operation, caller)
-        if isinstance(outcome, Pending):
-            return outcome
-        # By its methods: `inspect.iscoroutine` does not know the coroutines of compiled rooms.
-        pending: Pending[Any] = started(outcome) if isinstance(outcome, Coroutine) else completed(outcome)
-        if not operation.waits:
-            pending.keep()
-        return pending
+        else:
+            outcome = other(operation, caller)
+        return outcome if isinstance(outcome, Pending) else _pending(outcome, operation.waits)
+
+    def _on_messages(self, kind: type[Operation[Any]], op: Any, caller: Caller) -> Pending[Any] | None:
+        """Start an operation that every message needs; None if it is another one."""
+        number = _ON_MESSAGES.get(kind)
+        if number == _SEND:
+            return self._send(op.queue, op.messages)
+        if number == _RECEIVE:
+            return self._receive(
+                op.queue, op.count_max, op.wait_ms, op.lease_ms, op.attempt_id, op.filter, caller.identity, op.in_parts
+            )
+        if number == _SETTLE:
+            return self._settle(op.queue, op.receipts, caller.identity, op.accepts)
+        return None
+
+
+def _pending(outcome: Any, waits: bool) -> Pending[Any]:
+    """The reply of an operation that returned a value, or a coroutine that returns one."""
+    # By its methods: `inspect.iscoroutine` does not know the coroutines of compiled rooms.
+    pending: Pending[Any] = started(outcome) if isinstance(outcome, Coroutine) else completed(outcome)
+    if not waits:
+        pending.keep()
+    return pending

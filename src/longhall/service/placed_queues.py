@@ -98,6 +98,7 @@ class PlacedQueues:
             ops.SendMessages: self._send,
             ops.ReceiveMessages: self._receive_messages,
             ops.SettleMessages: self._settle,
+            ops.SettleWithSends: self._settle_with_sends,
             ops.ChangeLeases: self._change_leases,
             ops.ReturnUndelivered: self._return_undelivered,
             ops.AnswerMessage: self._by_receipt,
@@ -223,7 +224,7 @@ class PlacedQueues:
 
     async def _settle(self, queue: PlacedQueue, op: ops.SettleMessages, caller: Caller) -> Codes:
         async def settle(number: int, receipts: list[tuple[str, int]]) -> Codes:
-            some = ops.SettleMessages(queue.name, [receipt for receipt, _ in receipts])
+            some = ops.SettleMessages(queue.name, [receipt for receipt, _ in receipts], op.accepts)
             return await self._ask(queue, number, some, caller)
 
         return await self._by_receipts(queue, [(receipt, 0) for receipt in op.receipts], settle)
@@ -237,7 +238,8 @@ class PlacedQueues:
 
     async def _change_leases(self, queue: PlacedQueue, op: ops.ChangeLeases, caller: Caller) -> Codes:
         async def change(number: int, changes: list[tuple[str, int]]) -> Codes:
-            return await self._ask(queue, number, ops.ChangeLeases(queue.name, changes), caller)
+            some = ops.ChangeLeases(queue.name, changes, op.accepts, op.lease_ms_max)
+            return await self._ask(queue, number, some, caller)
 
         return await self._by_receipts(queue, op.changes, change)
 
@@ -262,6 +264,18 @@ class PlacedQueues:
         for position, code in zip(positions, replies, strict=True):
             codes[position] = code
         return codes
+
+    async def _settle_with_sends(self, queue: PlacedQueue, op: ops.SettleWithSends, caller: Caller) -> Any:
+        found = [self._group_of(queue, receipt, Code.INVALID_RECEIPT) for receipt in op.receipts]
+        numbers = {number for number, _ in found}
+        if len(numbers) > 1:
+            raise LonghallError(
+                Code.INVALID_REQUEST,
+                "the messages are in several replication groups, which cannot change in one step: settle those of each "
+                "receive by themselves",
+            )
+        asked = msgspec.structs.replace(op, receipts=[rest for _, rest in found])
+        return await self._ask(queue, numbers.pop(), asked, caller)
 
     async def _by_receipt(self, queue: PlacedQueue, op: ops.AnswerMessage | ops.ReadPart, caller: Caller) -> Any:
         number, rest = self._group_of(queue, op.receipt, Code.INVALID_RECEIPT)

@@ -18,11 +18,12 @@ from longhall.broker.queues.service import QueueService
 from longhall.cluster.placement.placement_rules import SHARE, check_letters, check_queue
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
-from longhall.queues.messages import MoveTask, QueueView
+from longhall.queues.messages import Delivery, MoveTask, QueueView
 from longhall.queues.settings import QueueSettings
 from longhall.service import queue_operations as ops
 from longhall.service.local import LocalBroker
 from longhall.service.placed_queues import PlacedQueues
+from longhall.service.weighted_receive import PlacedWeightedReceive
 
 
 class PlacementAuthority(Protocol):
@@ -46,6 +47,7 @@ class QueueAdministration:
         self._queues = queues
         self._groups = groups
         self._placed = placed
+        self._weighted = PlacedWeightedReceive()
 
     def register(self, broker: LocalBroker) -> None:
         """Replace the operations of a lone node by these."""
@@ -124,9 +126,20 @@ class QueueAdministration:
         return await self._queues.fork(op.queue, op.name, op.start, op.settings)
 
     async def _receive_from_any(self, op: ops.ReceiveFromAny, caller: Caller) -> Any:
-        for name in op.weights:
-            self._refuse_placed(name, "be received from together with others")
-        return await self._queues.receive_any(op.weights, op.count_max, op.wait_ms, op.lease_ms, op.filter)
+        if all(self._placed.find(name) is None for name in op.weights):
+            return await self._queues.receive_any(
+                op.weights, op.count_max, op.wait_ms, op.lease_ms, op.filter, caller.identity, op.in_parts
+            )
+
+        async def receive(one: ops.ReceiveMessages) -> list[Delivery]:
+            queue = self._placed.find(one.queue)
+            if queue is not None:
+                return await self._placed.carry_out(queue, one, caller)
+            return await self._queues.receive(
+                one.queue, one.count_max, 0, one.lease_ms, "", one.filter, caller.identity, one.in_parts
+            )
+
+        return await self._weighted.receive(op, receive)
 
     async def _start_move(self, op: ops.StartMove, caller: Caller) -> MoveTask:
         if op.target and self._placed.find(op.target) is not None:

@@ -23,7 +23,9 @@ from longhall.queues.messages import (
     Outgoing,
     Page,
     QueueView,
+    WriteBack,
 )
+from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 
 R_co = TypeVar("R_co", covariant=True)
@@ -138,18 +140,33 @@ class ReceiveFromAny(Operation[list[tuple[str, Delivery]]]):
     wait_ms: int
     lease_ms: int
     filter: str = ""
+    in_parts: bool = True
 
 
 class SettleMessages(MessageOperation[list[Code | None]]):
-    """The consumer is done with the messages of these receipts."""
+    """The consumer is done with the messages of these receipts; `accepts` says which receipts of a message count."""
 
     receipts: list[str]
+    accepts: str = CURRENT
+
+
+class SettleWithSends(MessageOperation[list[list[Accepted]]]):
+    """Settle messages and send others to any queues and topics of the same replication group, in one atomic step."""
+
+    receipts: list[str]
+    sends: list[WriteBack]
 
 
 class ChangeLeases(MessageOperation[list[Code | None]]):
-    """Set the remaining time of each lease; 0 returns the message to the queue."""
+    """Set the remaining time of each lease; 0 returns the message to the queue.
+
+    `accepts` says which receipts of a message count. A lease that would last over `lease_ms_max` in total is refused
+    with INVALID_REQUEST; 0 is no bound.
+    """
 
     changes: list[tuple[str, int]]
+    accepts: str = CURRENT
+    lease_ms_max: int = 0
 
 
 class ReturnUndelivered(MessageOperation[list[Code | None]]):

@@ -36,6 +36,7 @@ from longhall.service.queue_operations import (
     ReceiveMessages,
     undelivered,
 )
+from longhall.service.sessions import Sessions
 
 # The errors that a deposed leader could return wrongly.
 TO_CONFIRM: Final = frozenset(
@@ -66,8 +67,9 @@ class QueueViews(Protocol):
 class Router:
     """The service behind every door of this process."""
 
-    def __init__(self, local: LocalBroker, views: QueueViews) -> None:
+    def __init__(self, local: LocalBroker, views: QueueViews, sessions: Sessions | None = None) -> None:
         """The router of a lone node; `join` connects it to other processes."""
+        self.sessions = sessions
         self._local = local
         self._views = views
         self._leadership: Leadership | None = None
@@ -93,6 +95,8 @@ class Router:
         self._confirm = confirm
         self._views = views or self._views
         peers.serve_calls(CALL, self._serve, Audience.GUESTS)
+        if self.sessions is not None:
+            self.sessions.join(leadership, peers)
 
     def place(self, placed: PlacedQueues) -> None:
         """Set the router of queues that other groups store."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from longhall.errors import Code
 from longhall.names import JOB_GROUP_PREFIX
+from longhall.topics.consumer_group import ConsumerGroup
 from longhall.topics.effects import CommitRequest
-from longhall.topics.events import GroupEmptied, OffsetRow
+from longhall.topics.events import OffsetRow
 from longhall.topics.group import CONSUMER_PROTOCOL_TYPE, Group, State
 
 
@@ -24,6 +25,36 @@ def check_commit(group: Group, request: CommitRequest, transactional: bool) -> C
     if not transactional and group.state is State.COMPLETING:
         return Code.REBALANCE_IN_PROGRESS
     return None
+
+
+def check_member_commit(group: ConsumerGroup, request: CommitRequest, transactional: bool) -> Code | None:
+    """The same for a group with server-side assignment: the generation is the member epoch."""
+    if request.generation < 0 and group.is_empty:
+        return None
+    if request.instance_id is not None and group.instances.get(request.instance_id, "") != request.member_id:
+        return Code.FENCED_INSTANCE if request.instance_id in group.instances else Code.UNKNOWN_MEMBER
+    member = group.members.get(request.member_id)
+    if member is None:
+        return Code.UNKNOWN_MEMBER
+    if member.classic is not None:
+        return None if request.generation == member.epoch else Code.ILLEGAL_GENERATION
+    if not transactional and not request.knows_epochs:
+        return Code.UNSUPPORTED_VERSION
+    if request.generation == member.epoch:
+        return None
+    return Code.ILLEGAL_GENERATION if transactional else Code.STALE_MEMBER_EPOCH  # Producers know only the former.
+
+
+def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> Code | None:
+    """Why this member of this epoch may not read offsets; None if it may, or if it is no member at all."""
+    if member_id is None and epoch < 0:
+        return None
+    member = group.members.get(member_id or "")
+    if member is None:
+        return Code.UNKNOWN_MEMBER
+    if member.epoch == epoch:
+        return None
+    return Code.STALE_MEMBER_EPOCH if member.classic is None else Code.ILLEGAL_GENERATION
 
 
 def accepted_rows(
@@ -50,7 +81,7 @@ def check_delete_offsets(group: Group) -> Code | None:
     return None
 
 
-def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[tuple[str, int]]:
+def expired_offsets(group: Group | ConsumerGroup, now_ms: int, retention_ms: int) -> list[tuple[str, int]]:
     """The offsets that have expired.
 
     Offsets of an empty group age from when it became empty; those of topics that a live group no longer reads, and
@@ -59,12 +90,10 @@ def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[tuple[
     """
     if group.group_id.startswith(JOB_GROUP_PREFIX):
         return []
-    emptied_ms = None
-    if group.state is State.EMPTY:
-        if isinstance(group.recorded, GroupEmptied):
-            emptied_ms = group.recorded.at_ms
-    elif group.state is not State.STABLE or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return []
+    emptied_ms = group.emptied_ms
+    if isinstance(group, Group) and not group.is_empty:
+        if group.state is not State.STABLE or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return []
     unstable = group.offsets.unstable()
     reading: dict[str, bool] = {}
     expired = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from longhall.errors import Code
+from longhall.topics.assignment import Assigned
 from longhall.topics.events import GroupEvent
 
 
@@ -41,6 +42,27 @@ class SyncRequest(msgspec.Struct, kw_only=True, frozen=True):
     assignments: tuple[tuple[str, bytes], ...] = ()
 
 
+class ConsumerHeartbeat(msgspec.Struct, kw_only=True, frozen=True):
+    """ConsumerGroupHeartbeat. A field that is None, and a time-out of -1, say that nothing has changed.
+
+    The epoch is 0 to join, -1 to leave, -2 to leave as a static member that will return.
+    """
+
+    group_id: str
+    member_id: str = ""
+    epoch: int = 0
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assignor: str | None = None
+    owned: Assigned | None = None
+    client_id: str = ""
+    client_host: str = ""
+    fresh_member_id: str = ""  # A new id from the caller; empty if members of this version bring their own.
+
+
 class CommitRequest(msgspec.Struct, kw_only=True, frozen=True):
     """OffsetCommit and TxnOffsetCommit: rows are topic, partition, offset, leader epoch, metadata."""
 
@@ -48,6 +70,7 @@ class CommitRequest(msgspec.Struct, kw_only=True, frozen=True):
     generation: int = -1
     member_id: str = ""
     instance_id: str | None = None
+    knows_epochs: bool = True  # From version 9 of OffsetCommit on.
     offsets: tuple[tuple[str, int, int, int, str | None], ...]
 
 
@@ -71,6 +94,17 @@ class SyncResult(msgspec.Struct, kw_only=True, frozen=True):
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
+
+
+class ConsumerHeartbeatResult(msgspec.Struct, kw_only=True, frozen=True):
+    """The answer to a ConsumerGroupHeartbeat. `assigned` is None if it has not changed."""
+
+    code: Code | None = None
+    message: str | None = None
+    member_id: str | None = None
+    epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assigned: Assigned | None = None
 
 
 class LeaveResult(msgspec.Struct, kw_only=True, frozen=True):
@@ -104,7 +138,21 @@ class EndResult(msgspec.Struct, kw_only=True, frozen=True):
     """The pending offsets of a transaction were committed or discarded."""
 
 
-Result = JoinResult | SyncResult | LeaveResult | CommitResult | DeleteOffsetsResult | DeleteGroupsResult | EndResult
+class ConfigureResult(msgspec.Struct, kw_only=True, frozen=True):
+    """The settings of a group were changed."""
+
+
+Result = (
+    JoinResult
+    | SyncResult
+    | ConsumerHeartbeatResult
+    | LeaveResult
+    | CommitResult
+    | DeleteOffsetsResult
+    | DeleteGroupsResult
+    | EndResult
+    | ConfigureResult
+)
 
 
 class Persist(msgspec.Struct, frozen=True):

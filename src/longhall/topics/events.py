@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from longhall.topics.assignment import Assigned
+
 # topic, partition, offset, leader epoch, metadata
 OffsetRow = tuple[str, int, int, int, str]
 
@@ -86,6 +88,57 @@ class OffsetsDeleted(msgspec.Struct, kw_only=True, frozen=True, tag="offsets-del
     pending_too: bool = False
 
 
+class ClassicMemberFacts(msgspec.Struct, kw_only=True, frozen=True):
+    """What a consumer group keeps of a member that uses the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+class SubscribedMember(msgspec.Struct, kw_only=True, frozen=True):
+    """A member of a group with server-side assignment. The stored form is also the form in memory.
+
+    `assigned` may be read by the member. `revoking` must be given up by it before others get it.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] = ()  # Subscribed names, sorted,
+    pattern: str = ""  # and a regular expression; empty if there is none.
+    assignor: str | None = None
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: str = "stable"
+    assigned: Assigned = ()
+    revoking: Assigned = ()
+    classic: ClassicMemberFacts | None = None
+
+
+class ConsumerGroupChanged(msgspec.Struct, kw_only=True, frozen=True, tag="consumer-group-changed"):
+    """A group with server-side assignment has changed: what is new, or all of it if `complete`."""
+
+    group_id: str
+    epoch: int
+    assignment_epoch: int
+    topics: tuple[tuple[bytes, str, int], ...] | None = None  # Id, name, partitions; None if unchanged.
+    members: tuple[SubscribedMember, ...] = ()  # New or changed ones.
+    targets: tuple[tuple[str, Assigned], ...] = ()  # New or changed ones.
+    removed: tuple[str, ...] = ()  # Before `members` are added.
+    at_ms: int
+    complete: bool = False  # Everything that the group was before is replaced, except its offsets.
+
+
+class GroupConfigured(msgspec.Struct, kw_only=True, frozen=True, tag="group-configured"):
+    """The settings of a group, which need not exist; without settings it has the defaults."""
+
+    group_id: str
+    configuration: dict[str, str]
+
+
 GroupEvent = (
     GroupStable
     | GroupEmptied
@@ -94,6 +147,8 @@ GroupEvent = (
     | OffsetsPending
     | TransactionOffsetsEnded
     | OffsetsDeleted
+    | ConsumerGroupChanged
+    | GroupConfigured
 )
 
 

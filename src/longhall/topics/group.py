@@ -25,6 +25,7 @@ class TimerKind(enum.IntEnum):
     JOIN = 1  # Members that have not joined by now are removed.
     SYNC = 2  # Members that have not synced by now are removed.
     EXPIRY = 3  # Offsets, or the whole group, may have expired.
+    REBALANCE = 4  # A member of a group with server-side assignment has not given up its partitions by now.
 
 
 class State(enum.Enum):
@@ -66,7 +67,7 @@ class Group:
         }
     )
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, offsets: OffsetTable | None = None) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
         self.previous_state = State.EMPTY
@@ -85,7 +86,7 @@ class Group:
         self.join_timer = Timer(self, TimerKind.JOIN)
         self.sync_timer = Timer(self, TimerKind.SYNC)
         self.expiry_timer = Timer(self, TimerKind.EXPIRY)
-        self.offsets = OffsetTable()
+        self.offsets = OffsetTable() if offsets is None else offsets
         # The durable state beside the offsets: the last event about the members, and whether there is any.
         self.recorded: GroupStable | GroupEmptied | None = None
         self.has_events = False
@@ -94,6 +95,16 @@ class Group:
         assert (self.state, state) in self.TRANSITIONS, f"{self.state} to {state}"
         self.previous_state = self.state
         self.state = state
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is State.EMPTY
+
+    @property
+    def emptied_ms(self) -> int | None:
+        """When the last member left; None if the group has members or never had any."""
+        recorded = self.recorded
+        return recorded.at_ms if self.state is State.EMPTY and isinstance(recorded, GroupEmptied) else None
 
     @property
     def is_written(self) -> bool:

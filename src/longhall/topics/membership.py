@@ -245,6 +245,13 @@ class Membership:
 
     # Time
 
+    def forget(self, group: Group) -> None:
+        """Cancel all timers of a group that is removed or converted."""
+        members = [member.timer for member in group.members.values()]
+        own = (group.join_timer, group.sync_timer, group.expiry_timer)
+        for timer in (*own, *group.pending_joins.values(), *members):
+            self._timers.cancel(timer)
+
     def on_timer(self, group: Group, timer: Timer, now_ms: int, effects: list[Effect]) -> None:
         """Handle a deadline of the group for members, joins or syncs."""
         if timer is group.join_timer:

@@ -38,6 +38,10 @@ class OffsetTable:
         """True if a transaction of this producer has pending offsets here."""
         return producer_id in self._pending
 
+    def pending_metadata(self, producer_id: int) -> dict[tuple[str, int], str]:
+        """The metadata of the pending offsets of this producer."""
+        return {place: row[2] for place, row in self._pending.get(producer_id, {}).items()}
+
     def get(self, topic: str, partition: int) -> Committed | None:
         partitions = self._committed.get(topic)
         return None if partitions is None else partitions.get(partition)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import final
 
 from longhall.errors import Code
+from longhall.topics.consumer_group import ConsumerGroup
 from longhall.topics.effects import Effect, JoinResult, Persist, Reply, SyncResult
 from longhall.topics.events import GroupEmptied, GroupStable
 from longhall.topics.group import Group, State, TimerKind
@@ -137,6 +138,17 @@ class Rebalance:
         self._timers.cancel(member.timer)
         group.remove(member.member_id)
 
+    def interrupt(self, group: Group, effects: list[Effect]) -> None:
+        """Answer all waiting requests of a group that is converted: the members join again."""
+        for member in group.members.values():
+            ticket = group.unpark_join(member)
+            if ticket is not None:
+                result = JoinResult(code=Code.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+                effects.append(Reply(ticket, result))
+            if member.sync_ticket is not None:
+                effects.append(Reply(member.sync_ticket, SyncResult(code=Code.REBALANCE_IN_PROGRESS)))
+                member.sync_ticket = None
+
     def stop_waiting(self, group: Group, now_ms: int, effects: list[Effect]) -> None:
         """Continue after a member was removed: all others may have joined."""
         if group.state is State.PREPARING and group.all_joined:
@@ -145,14 +157,14 @@ class Rebalance:
     def expect(self, member: ConsumerMember, now_ms: int) -> None:
         self._timers.set(member.timer, now_ms + member.session_timeout_ms)
 
-    def expect_expiry(self, group: Group, now_ms: int) -> None:
+    def expect_expiry(self, group: Group | ConsumerGroup, now_ms: int) -> None:
         """Set the expiry timer of the group: when its offsets may expire, or soon if it has none."""
         retention_ms = self._settings.offsets_retention_ms
         due_ms = now_ms + max(1, retention_ms // 8)
         if group.offsets.is_empty:
             due_ms = now_ms + min(retention_ms, self._settings.empty_group_linger_ms)
-        elif group.state is State.EMPTY and isinstance(group.recorded, GroupEmptied):
-            due_ms = max(now_ms, group.recorded.at_ms + retention_ms)
+        elif group.emptied_ms is not None:
+            due_ms = max(now_ms, group.emptied_ms + retention_ms)
         self._timers.set(group.expiry_timer, due_ms)
 
     def replay_stable(self, group: Group, event: GroupStable, now_ms: int) -> None:

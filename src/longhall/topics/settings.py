@@ -24,6 +24,16 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     offsets_retention_ms: _Positive = 7 * DAY_MS
     empty_group_linger_ms: _Positive = 10 * 60 * 1000  # For groups without offsets.
     offset_metadata_bytes_max: _NotNegative = 4096
+    # Groups with server-side assignment.
+    consumer_session_timeout_ms: _Positive = 45_000
+    consumer_session_timeout_min_ms: _Positive = 45_000
+    consumer_session_timeout_max_ms: _Positive = 60_000
+    consumer_heartbeat_interval_ms: _Positive = 5_000
+    consumer_heartbeat_interval_min_ms: _Positive = 5_000
+    consumer_heartbeat_interval_max_ms: _Positive = 15_000
+    consumer_members_max: _Positive = 1_000
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")  # The first one is used unless members choose.
+    consumer_migration: str = "bidirectional"  # Or upgrade, downgrade, disabled: of groups with members.
 
 
 class TransactionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

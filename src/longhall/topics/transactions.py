@@ -124,6 +124,18 @@ class Transactions:
             return code
         return None if group_id in transaction.groups else Code.TRANSACTION_ABORTABLE
 
+    def groups_of(self, transactional_id: str) -> list[str]:
+        """The groups of the open or prepared transaction."""
+        transaction = self._transactions.get(transactional_id)
+        return [] if transaction is None else list(transaction.groups)
+
+    def ends_ms(self, transactional_id: str) -> int:
+        """When the open transaction times out; 0 without one."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None or transaction.started_ms < 0:
+            return 0
+        return transaction.started_ms + transaction.timeout_ms
+
     # Ending
 
     def decide_end(self, request: EndRequest, now_ms: int) -> Decision:

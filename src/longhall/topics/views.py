@@ -8,9 +8,13 @@ from typing import Final
 import msgspec
 
 from longhall.errors import Code
-from longhall.topics.group import Group, State
+from longhall.topics.assignment import Assigned
+from longhall.topics.consumer_group import ConsumerGroup
+from longhall.topics.events import SubscribedMember
+from longhall.topics.group import CONSUMER_PROTOCOL_TYPE, Group, State
 
 CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 
 class FetchedOffset(msgspec.Struct, frozen=True):
@@ -56,7 +60,29 @@ class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[MemberDescription, ...]
 
 
-def listing(group: Group) -> GroupListing:
+class ConsumerMemberDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as ConsumerGroupDescribe returns it."""
+
+    member: SubscribedMember
+    target: Assigned
+
+
+class ConsumerGroupDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """A group as ConsumerGroupDescribe returns it."""
+
+    group_id: str
+    state: str
+    epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: tuple[ConsumerMemberDescription, ...]
+
+
+def listing(group: Group | ConsumerGroup) -> GroupListing:
+    if isinstance(group, ConsumerGroup):
+        return GroupListing(
+            group_id=group.group_id, protocol_type=CONSUMER_PROTOCOL_TYPE, state=group.state.value, kind=CONSUMER
+        )
     return GroupListing(
         group_id=group.group_id, protocol_type=group.protocol_type or "", state=group.state.value, kind=CLASSIC
     )
@@ -86,7 +112,25 @@ def describe(group: Group) -> GroupDescription:
     )
 
 
-def fetched(group: Group, partitions: Iterable[tuple[str, int]] | None, require_stable: bool) -> list[FetchedOffset]:
+def describe_consumers(group: ConsumerGroup, assignor: str) -> ConsumerGroupDescription:
+    """The description of a group with server-side assignment."""
+    target = group.target
+    return ConsumerGroupDescription(
+        group_id=group.group_id,
+        state=group.state.value,
+        epoch=target.epoch,
+        assignment_epoch=target.assignment_epoch,
+        assignor=assignor,
+        members=tuple(
+            ConsumerMemberDescription(member=member, target=target.of_member.get(member.member_id, ()))
+            for member in group.members.values()
+        ),
+    )
+
+
+def fetched(
+    group: Group | ConsumerGroup, partitions: Iterable[tuple[str, int]] | None, require_stable: bool
+) -> list[FetchedOffset]:
     """The committed offsets of these partitions, or of all; with `require_stable`, pending ones are refused."""
     offsets = group.offsets
     unstable = offsets.unstable() if require_stable and offsets.has_pending else set()

@@ -11,6 +11,7 @@ from longhall.broker.checkpoint import checkpoint
 from longhall.broker.queues.service import QueueService
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
+from longhall.queues.redrive import SOURCE_GONE
 from longhall.queues.settings import DeadLetters, QueueSettings
 from tests.broker import desk as host
 from tests.broker.desk import Life
@@ -252,7 +253,8 @@ def test_a_dead_letter_without_its_source_queue_stays() -> None:
         task = await desk.start_move("dead", "", 0)
         await moved(desk, "dead")
         (ended,) = desk.moves("dead")
-        assert (ended.task_id, ended.state, ended.moved) == (task.task_id, "COMPLETED", 0)
+        assert (ended.task_id, ended.state, ended.moved) == (task.task_id, "FAILED", 0)
+        assert ended.failure == SOURCE_GONE
         assert await dead(desk) == [(b"body", "attempts", 2)]
         await desk.stop()
 

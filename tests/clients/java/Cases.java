@@ -20,7 +20,12 @@ public final class Cases {
     public static void main(String[] arguments) throws Exception {
         Setting setting = new Setting(arguments[0], arguments[1]);
         List<Object> rooms = List.of(
-                new RecordCases(setting), new GroupCases(setting), new AdminCases(setting), new TransactionCases(setting));
+                new RecordCases(setting),
+                new GroupCases(setting),
+                new AdminCases(setting),
+                new OperatorCases(setting),
+                new TransactionCases(setting),
+                new ShareCases(setting));
         // The rooms run side by side, the cases of a room one after another: most of their time is waiting.
         List<Thread> lanes = new ArrayList<>();
         for (Object room : rooms) {

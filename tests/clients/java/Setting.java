@@ -56,8 +56,10 @@ final class Setting {
         properties.putIfAbsent("group.id", group);
         properties.putIfAbsent("auto.offset.reset", "earliest");
         properties.putIfAbsent("enable.auto.commit", "false");
-        properties.putIfAbsent("session.timeout.ms", "6000");
-        properties.putIfAbsent("heartbeat.interval.ms", "300");
+        if (!"consumer".equals(properties.get("group.protocol"))) { // There the server has the times.
+            properties.putIfAbsent("session.timeout.ms", "6000");
+            properties.putIfAbsent("heartbeat.interval.ms", "300");
+        }
         return new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer());
     }
 

@@ -68,6 +68,14 @@ final class TransactionCases {
     }
 
     Map<String, Object> consumeTransformProduce() throws Exception {
+        return consumeTransformProduce("classic");
+    }
+
+    Map<String, Object> consumeTransformProduceByServer() throws Exception {
+        return consumeTransformProduce("consumer");
+    }
+
+    private Map<String, Object> consumeTransformProduce(String protocol) throws Exception {
         String source = setting.makeTopic(1);
         String target = setting.makeTopic(1);
         String group = setting.freshName("group");
@@ -75,7 +83,8 @@ final class TransactionCases {
         setting.send(source, "a", "b", "c");
         Map<String, Object> saw = new LinkedHashMap<>();
         try (KafkaProducer<String, String> producer = transactional(setting.freshName("txn"));
-                KafkaConsumer<String, String> consumer = setting.consumer(group, COMMITTED)) {
+                KafkaConsumer<String, String> consumer =
+                        setting.consumer(group, "isolation.level", "read_committed", "group.protocol", protocol)) {
             consumer.subscribe(List.of(source));
             List<String> got = Setting.values(setting.poll(consumer, 3));
             for (boolean commit : new boolean[] {false, true}) {

@@ -122,8 +122,8 @@ def _(stage: Stage) -> Refusal:
 
 @gives(refusals.NOT_IN_FLIGHT)
 def _(stage: Stage) -> Refusal:
-    url = stage.make()
-    send(stage.sqs, url, "x")
+    url = stage.make(fifo=True, ContentBasedDeduplication="true")
+    send(stage.sqs, url, "x", MessageGroupId="g")
     how = {"QueueUrl": url, "ReceiptHandle": receive(stage.sqs, url)[0]["ReceiptHandle"]}
     stage.sqs.change_message_visibility(**how, VisibilityTimeout=0)
     return refusal(stage.sqs.change_message_visibility, **how, VisibilityTimeout=9)

@@ -156,7 +156,18 @@ def test_sighup_loads_valid_credentials_and_refuses_invalid_ones(own: Node, tmp_
 def test_unsafe_settings_are_refused_in_one_line(tmp_path: Path, words: list[str], line: str) -> None:
     write_credentials(tmp_path / "open-file")
     (tmp_path / "open-file").chmod(0o644)
-    command = [*COMMAND, "serve", "--data", "data", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    command = [
+        *COMMAND,
+        "serve",
+        "--data",
+        "data",
+        "--kafka",
+        "127.0.0.1:0",
+        "--amqp",
+        "127.0.0.1:0",
+        "--http",
+        "127.0.0.1:0",
+    ]
     ended = subprocess.run(
         [*command, *([] if "--sqs" in words else ["--sqs", "127.0.0.1:0"]), *words],
         cwd=tmp_path,

@@ -115,7 +115,7 @@ LIMITS: Final = [
     received("MaxNumberOfMessages", 1, 10),
     received("VisibilityTimeout", 0, 43_200),
     received("WaitTimeSeconds", 0, 20),
-    Limit("VisibilityTimeout of a lease", leased, (0, 43_200), (-1, 43_201)),
+    Limit("VisibilityTimeout of a lease", leased, (0, 43_100), (-1, 43_200, 43_201)),
     Limit("group id", to_group, ("g", "g" * 128), ("g" * 129, "g g"), fifo=True),
     Limit("deduplication id", once, ("d", "d" * 128), ("d" * 129,), fifo=True),
     Limit("delay of a FIFO message", lambda sqs, url, delay: sent(sqs, url, "x", MessageGroupId="g",

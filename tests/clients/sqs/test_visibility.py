@@ -47,8 +47,9 @@ def test_a_message_is_given_back(sqs: Any, queue: str) -> None:
     assert bodies(receive(sqs, queue)) == ["back"]
 
 
-def test_a_message_that_is_not_in_flight_has_no_lease_to_change(sqs: Any, queue: str) -> None:
-    send(sqs, queue, "back")
+def test_a_fifo_message_that_is_not_in_flight_has_no_lease_to_change(sqs: Any, make_queue: MakeQueue) -> None:
+    queue = make_queue(fifo=True, ContentBasedDeduplication="true")
+    send(sqs, queue, "back", MessageGroupId="g")
     (message,) = receive(sqs, queue)
     how = {"QueueUrl": queue, "ReceiptHandle": message["ReceiptHandle"]}
     sqs.change_message_visibility(**how, VisibilityTimeout=0)

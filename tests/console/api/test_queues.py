@@ -33,9 +33,14 @@ def test_every_setting_can_be_said_and_is_shown(ask: Asking, name: str) -> None:
     ask.good("POST", "queues", {"name": name + "-dead"})
     settings = {
         **shown_settings(QueueSettings()),
-        "dead_letters": {"queue": name + "-dead", "attempts_max": 3, "on_delete": False},
-        "retry": {"first_ms": 100, "factor": 3.0, "longest_ms": 5000},
-        "hours": {"from_minute": 0, "to_minute": 1440},
+        "dead_letters": {"queue": name + "-dead", "attempts_max": 3, "on_delete": False, "after_delete": False},
+        "retry": {"first_ms": 100, "lapsed": True, "sends": False, "factor": 3.0, "longest_ms": 5000},
+        "hours": {
+            "from_minute": 0,
+            "to_minute": 1440,
+            "also": [{"from_minute": 60, "to_minute": 120}],
+            "zone": "Asia/Tokyo",
+        },
         "when_full": "drop-oldest",
         "messages_max": 10,
         "settled": "keep",

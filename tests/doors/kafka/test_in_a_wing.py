@@ -19,6 +19,7 @@ from longhall.doors.kafka.wire.messages import (
     group_admin,
     groups,
     offsets,
+    share_records,
     topics,
     transaction_admin,
     transactions,
@@ -254,3 +255,28 @@ def _transact(bootstrap: str) -> None:
         producer.begin_transaction()
         producer.produce("other", b"yes")
         producer.commit_transaction(20)
+
+
+async def test_a_share_group_has_its_cursor_in_the_wing_and_its_settings_from_the_main_hall(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        there = await create_topic(halls.main.hall, "there", 2, PLACED)
+        assert there is not None
+        assert await produce(halls.first, ("there", 0)) == [0]
+        change = configs.IncrementalAlterConfigsRequestConfig(name="share.auto.offset.reset", value="earliest")
+        resource = configs.IncrementalAlterConfigsRequestResource(resource_type=32, resource_name="g", configs=[change])
+        answer = await ask(halls.first, configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        assert answer.responses[0].error_code == 0
+        part = share_records.ShareFetchRequestPartition(partition_index=0)
+        request = share_records.ShareFetchRequest(
+            group_id="g",
+            member_id="m",
+            max_records=10,
+            max_bytes=1000,
+            topics=[share_records.ShareFetchRequestTopic(topic_id=there.topic_id, partitions=[part])],
+        )
+        answer = await ask(halls.first, request, 2)
+        (acquired,) = answer.responses[0].partitions[0].acquired_records
+        assert (acquired.first_offset, acquired.last_offset, acquired.delivery_count) == (0, 0, 1)
+        answer = await ask(halls.main, request, 2)
+        found = answer.responses[0].partitions[0]
+        assert (found.error_code, found.current_leader.leader_id) == (NOT_LEADER, broker_of(FIRST))

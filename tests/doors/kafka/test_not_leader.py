@@ -81,7 +81,7 @@ async def test_without_a_way_to_the_leader(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         two.hand.refusal = Code.NOT_READY
         request = CreateTopicsRequest(topics=[CreateTopicsRequestTopic(name="made", num_partitions=1)], timeout_ms=1000)
-        request.topics[0].replication_factor = 1
+        request.topics[0].replication_factor = 3
         assert (await ask(two.follower, request, 5)).topics[0].error_code == NOT_CONTROLLER
         unknown = await ask(two.follower, MetadataRequest(topics=[MetadataRequestTopic(name="made")]), 9)
         assert unknown.topics[0].error_code == NOT_CONTROLLER

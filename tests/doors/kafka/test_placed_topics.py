@@ -13,7 +13,7 @@ from longhall.node.assembly import Node
 from tests.doors.hall_and_wings import HallAndWings, hall_and_wings
 from tests.doors.kafka.asking import ask
 
-TIMED_OUT, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION, INVALID_CONFIG = 7, 36, 37, 38, 40
+TIMED_OUT, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_ASSIGNMENT, INVALID_CONFIG = 7, 36, 37, 39, 40
 TOPIC = 2
 SET, DELETE, APPEND, SUBTRACT = range(4)
 PLACEMENT, WINGS = "longhall.placement", "longhall.wings"
@@ -101,7 +101,7 @@ async def test_what_cannot_be_placed_is_refused(tmp_path: Path) -> None:
             assert row.error_code == INVALID_CONFIG
             assert "longhall." in row.error_message
         assigned = await create(main, "t", -1, assigned=True, placement="any-host")
-        assert assigned.error_code == INVALID_REPLICATION
+        assert assigned.error_code == INVALID_ASSIGNMENT
         assert told.asked == []
         told.refusal = Code.INVALID_CONFIGURATION  # As of a wing that does not exist.
         assert (await create(main, "t", 2, placement="wing:gone")).error_code == INVALID_CONFIG

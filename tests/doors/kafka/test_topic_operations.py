@@ -11,7 +11,7 @@ import pytest
 from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.topic_operations import ConfigurationAction, ConfigurationChange
 from longhall.errors import Code, LonghallError
-from tests.doors.two_nodes import LEADER, two_nodes
+from tests.doors.two_nodes import FOLLOWER, LEADER, two_nodes
 
 
 def travel(reply: Any) -> Any:
@@ -69,10 +69,13 @@ async def test_changes_of_a_configuration(tmp_path: Path) -> None:
     [
         (Code.INVALID_PARTITION_COUNT, {"partitions": 0}),
         (Code.INVALID_REPLICATION, {"replicas": 4}),
+        (Code.INVALID_REPLICATION, {"replicas": 0}),
         (Code.INVALID_REQUEST, {"partitions": 1, "assignments": [(0, [LEADER])]}),
         (Code.INVALID_PARTITION_COUNT, {"assignments": [(0, [LEADER]), (0, [LEADER])]}),
-        (Code.INVALID_REPLICATION, {"assignments": [(0, [])]}),
-        (Code.INVALID_REPLICATION, {"assignments": [(0, [9])]}),
+        (Code.INVALID_REPLICA_ASSIGNMENT, {"assignments": [(0, [])]}),
+        (Code.INVALID_REPLICA_ASSIGNMENT, {"assignments": [(0, [9])]}),
+        (Code.INVALID_REPLICA_ASSIGNMENT, {"assignments": [(0, [LEADER, FOLLOWER])]}),
+        (Code.INVALID_REPLICA_ASSIGNMENT, {"assignments": [(0, [FOLLOWER, LEADER, 3])]}),
     ],
 )
 async def test_counts_and_assignments_are_checked(tmp_path: Path, code: Code, wanted: dict[str, Any]) -> None:
@@ -83,12 +86,30 @@ async def test_counts_and_assignments_are_checked(tmp_path: Path, code: Code, wa
         assert "orders" not in two.leader.hall.routes
 
 
+async def test_the_replicas_that_the_hall_has_may_be_named(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        hall = two.leader.hall
+        all_of_them = [LEADER, 3, FOLLOWER]
+        created = await topic_operations.create_topic(hall, LEADER, "orders", {}, assignments=[(0, all_of_them)])
+        assert (created.partitions, created.replicas) == (1, 3)
+        for factor in (1, 3):  # The least number of copies.
+            assert (
+                await topic_operations.create_topic(hall, LEADER, f"more-{factor}", {}, replicas=factor)
+            ).replicas == 3
+        for wrong in ([[LEADER]], [all_of_them, all_of_them]):
+            with pytest.raises(LonghallError) as caught:
+                await topic_operations.add_partitions(hall, LEADER, "orders", 2, wrong)
+            assert caught.value.code is Code.INVALID_REPLICA_ASSIGNMENT
+        await topic_operations.add_partitions(hall, LEADER, "orders", 2, [all_of_them])
+        assert len(hall.routes["orders"]) == 2
+
+
 async def test_a_follower_changes_nothing(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         for attempt in (
             topic_operations.create_topic(two.follower.hall, LEADER, "orders", {}),
             topic_operations.take_producer_id(two.follower.hall),
-            topic_operations.add_partitions(two.follower.hall, "orders", 2),
+            topic_operations.add_partitions(two.follower.hall, LEADER, "orders", 2),
         ):
             with pytest.raises(LonghallError) as caught:
                 await attempt

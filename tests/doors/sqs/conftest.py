@@ -23,6 +23,7 @@ def door(shared_door: Running) -> Running:
     shared_door.queues.tasks.clear()
     shared_door.queues.deleted.clear()
     shared_door.queues.refusal = None
+    shared_door.queues.held_ms = 0
     return shared_door
 
 

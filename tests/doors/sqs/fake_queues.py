@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final, TypeVar, cast
 
-from longhall.broker.pending import Pending, completed
+from longhall.broker.pending import Pending, completed, started
 from longhall.broker.queues.service import QueueService
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Accepted, Delivery, Depth, MoveTask, Outgoing, QueueView
+from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 from longhall.service.local import LocalBroker
 from longhall.service.router import Router
@@ -57,6 +58,7 @@ class FakeQueues:
         self.refusal: Exception | None = None
         self.refusals_of_sends: list[Code | None] = []
         self.cancelled = 0
+        self.held_ms = 0  # How long all leases have lasted.
         self.pollers = 0
         self._number = 0
         self._arrived = asyncio.Event()
@@ -149,7 +151,7 @@ class FakeQueues:
         self._arrived.set()
         return out
 
-    async def receive(
+    def receive(
         self,
         name: str,
         count_max: int,
@@ -159,7 +161,10 @@ class FakeQueues:
         filter: str = "",
         consumer: str = "",
         in_parts: bool = True,
-    ) -> Deliveries:
+    ) -> Pending[Deliveries]:
+        return started(self._receive(name, count_max, wait_ms, lease_ms, attempt_id))
+
+    async def _receive(self, name: str, count_max: int, wait_ms: int, lease_ms: int, attempt_id: str) -> Deliveries:
         queue = self._of(name)
         wait_ms = wait_ms if wait_ms >= 0 else queue.view.settings.wait_ms
         lease_ms = lease_ms if lease_ms >= 0 else queue.view.settings.lease_ms
@@ -191,11 +196,11 @@ class FakeQueues:
         finally:
             self.pollers -= 1
 
-    def settle(self, name: str, receipts: Names, consumer: str = "") -> Pending[Codes]:
+    def settle(self, name: str, receipts: Names, consumer: str = "", accepts: str = CURRENT) -> Pending[Codes]:
         queue = self._of(name)
-        return _committed_soon([self._settle(queue, receipt) for receipt in receipts])
+        return _committed_soon([self._settle(queue, receipt, accepts) for receipt in receipts])
 
-    def _settle(self, queue: FakeQueue, receipt: str) -> Code | None:
+    def _settle(self, queue: FakeQueue, receipt: str, accepts: str) -> Code | None:
         if receipt in queue.superseded:
             return Code.RECEIPT_SUPERSEDED
         if queue.in_flight.pop(receipt, None) is not None:
@@ -207,15 +212,24 @@ class FakeQueues:
         queue = self._of(name)
         delivery = queue.in_flight[receipt]
         (accepted,) = await self.send(delivery.reply_to, [message])
-        self._settle(queue, receipt)
+        self._settle(queue, receipt, CURRENT)
         return accepted
 
-    async def change_lease(self, name: str, changes: list[tuple[str, int]], consumer: str = "") -> Codes:
+    async def change_lease(
+        self,
+        name: str,
+        changes: list[tuple[str, int]],
+        consumer: str = "",
+        accepts: str = CURRENT,
+        lease_ms_max: int = 0,
+    ) -> Codes:
         queue = self._of(name)
         out: Codes = []
         for receipt, lease_ms in changes:
             if receipt in queue.superseded:
                 out.append(Code.RECEIPT_SUPERSEDED)
+            elif lease_ms + self.held_ms > lease_ms_max:
+                out.append(Code.INVALID_REQUEST)
             elif receipt in queue.in_flight:
                 queue.changed.append((receipt, lease_ms))
                 if not lease_ms:

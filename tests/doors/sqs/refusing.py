@@ -20,3 +20,11 @@ def refused(call: Callable[..., Any], **arguments: Any) -> tuple[str, int, str]:
 def why(call: Callable[..., Any], **arguments: Any) -> str:
     """The code alone."""
     return refused(call, **arguments)[0]
+
+
+def said(call: Callable[..., Any], **arguments: Any) -> str:
+    """The message alone."""
+    with pytest.raises(ClientError) as caught:
+        call(**arguments)
+    message: str = caught.value.response["Error"]["Message"]
+    return message

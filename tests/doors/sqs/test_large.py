@@ -19,6 +19,9 @@ from longhall.queues.messages import Outgoing
 from longhall.world.real.world import real_world
 from tests.doors.sqs.clients import client
 
+FREE: dict[str, Any] = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+
+
 WHOLE_BYTES_MAX = 20 * 1024 * 1024
 BODY = "äöü€ text\n" * 250_000  # More than three parts of a mebibyte.
 
@@ -32,7 +35,7 @@ class Running:
 
     async def main(self, directory: str) -> None:
         world = real_world(directory)
-        node = Node(world, Settings(data=directory, kafka="127.0.0.1:0", sqs="127.0.0.1:0", http="127.0.0.1:0"))
+        node = Node(world, Settings(data=directory, **FREE))
         await node.start(lambda error: None)
         self.node = node
         self.loop = asyncio.get_running_loop()

@@ -10,7 +10,7 @@ import pytest
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery
 from tests.doors.sqs.fake_queues import NOW_MS
-from tests.doors.sqs.refusing import refused, why
+from tests.doors.sqs.refusing import refused, said, why
 from tests.doors.sqs.running import Running
 
 TRACE = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46a994272793"}}
@@ -151,7 +151,7 @@ def test_only_attributes_that_are_asked_for_come(sqs: Any, url: str, asked: list
         ({"a": {"DataType": "String", "BinaryValue": b"v"}}, "InvalidParameterValue"),
         ({"a": {"DataType": "String"}}, "InvalidParameterValue"),
         ({"a": {"DataType": "Binary"}}, "InvalidParameterValue"),
-        ({"a": text("\x01")}, "InvalidMessageContents"),
+        ({"a": text("\x01")}, "InvalidParameterValue"),
         ({"a": {"DataType": "String", "StringListValues": ["v"]}}, "AWS.SimpleQueueService.UnsupportedOperation"),
         ({"a": {"DataType": "Binary", "BinaryListValues": [b"v"]}}, "AWS.SimpleQueueService.UnsupportedOperation"),
         ({"a": {"StringValue": "v"}}, "MissingParameter"),
@@ -318,9 +318,15 @@ def test_leases_are_changed(sqs: Any, url: str, door: Running) -> None:
     asked = {"QueueUrl": url, "ReceiptHandle": receipt, "VisibilityTimeout": 5}
     expected = ("AWS.SimpleQueueService.MessageNotInflight", 400, "MessageNotInflight")
     assert refused(change, **asked) == expected
-    assert why(change, **{**asked, "ReceiptHandle": "nonsense"}) == "ReceiptHandleIsInvalid"
+    garbage = {**asked, "ReceiptHandle": "garbage"}
+    assert why(change, **garbage) == "ReceiptHandleIsInvalid"
+    assert said(change, **garbage) == 'The input receipt handle "garbage" is not a valid receipt handle.'
     door.queues.queues["orders"].superseded.add("old")
     assert why(change, **{**asked, "ReceiptHandle": "old"}) == "InvalidParameterValue"
+    door.queues.held_ms = 1000
+    total = "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"
+    asked["VisibilityTimeout"] = 43_200
+    assert said(change, **asked) == f"Value 43200 for parameter VisibilityTimeout is invalid. Reason: {total}"
     for wrong in (-1, 43_201):
         assert why(change, **{**asked, "VisibilityTimeout": wrong}) == "InvalidParameterValue"
     assert why(change, QueueUrl=url, ReceiptHandle=receipt) == "MissingParameter"

@@ -23,6 +23,8 @@ from longhall.pipeline.refusals import PipelineError, one_line_reason
 from longhall.records.batch import Record
 from longhall.records.compression import ZSTD
 from longhall.world.real.clock import RealClock
+from soak.node import Node
+from tests.console.api.asking import Asking
 from tests.crash.conftest import Mount, mount  # noqa: F401
 from tests.pipeline.conftest import MakeTopic, Produce
 
@@ -102,6 +104,20 @@ def test_new_messages_are_archived_by_each_run(
     manifest = ManifestLog(Storage(str(place)), topic).latest()
     assert manifest is not None
     assert files_of(place) == manifest.paths()
+
+
+def test_a_large_message_of_a_queue_is_archived_whole(run: Archive, node: Node, tmp_path: Path) -> None:
+    ask = Asking(node.http)
+    settings = {"message_bytes_max": 4096, "whole_bytes_max": 8 << 20, "settled": "keep"}
+    ask.good("POST", "queues", {"name": "films", "settings": settings})
+    bodies = [b"short", bytes(range(256)) * 8192, b"short again"]
+    for body in bodies:
+        said = ask.raw("POST", "queues/films/messages", body, {"Content-Type": "application/octet-stream"})
+        assert said[0] == 200, said
+    assert run("films").messages == 3
+    assert [row["value"] for row in rows_of(tmp_path / "archive", "films")] == bodies
+    ask.good("DELETE", "queues/films")
+    ask.close()
 
 
 def test_only_what_is_committed_is_archived(

@@ -18,8 +18,18 @@ from longhall.broker.queues.delivery.delivery_cache import DeliveryCache
 from longhall.broker.queues.delivery.waiters import Waiters
 from longhall.broker.queues.delivery.window import Window
 from longhall.queues.deduplication import NO_LANE, DeduplicationWindow, fingerprint
-from longhall.queues.envelope import body_bytes_of, decode_record, due_of, priority_of, sent_as, whole_of
+from longhall.queues.envelope import (
+    body_bytes_of,
+    decode_record,
+    due_of,
+    group_text,
+    priority_of,
+    sent_as,
+    whole_of,
+)
+from longhall.queues.events import Purged, QueueEvent, Settled
 from longhall.queues.messages import QueueView
+from longhall.queues.open_sends import OpenSends
 from longhall.queues.outcomes import Candidate
 from longhall.queues.queue import Queue
 from longhall.queues.receipts import Receipts
@@ -27,12 +37,15 @@ from longhall.queues.receiver_filter import ReceiverFilter
 from longhall.queues.selector import compile_filter
 from longhall.queues.settings import QueueSettings
 from longhall.queues.staging import Staging
+from longhall.queues.stamps import HEAD, is_late
 from longhall.records.batch import BatchHeader, read_records
 from longhall.records.control import parse_marker
 from longhall.records.record import Record
 from longhall.shards.shard import Shard
 
 PRIORITY_BYTES_MAX: Final = 1024 * 1024  # Larger messages are delivered without their priority.
+
+HEAD_LEVEL: Final = 1  # The level of late messages, in a queue with one priority.
 
 NEVER_EXPIRES: Final = 0
 MAY_EXPIRE: Final = 1  # Not checked since the start.
@@ -50,6 +63,8 @@ class RunningQueue(Listener):
         self.queue = Queue(entry.number, entry.settings)
         self.staging = Staging(entry.number)
         self.sent = DeduplicationWindow()
+        self.open_sends = OpenSends()
+        self.deduplicates = _deduplicates(entry.settings)
         self.receipts = Receipts(secret, entry.number)
         self.lanes: dict[int, Partition] = {}  # The delivered logs, by partition id.
         self.route: list[Partition] = []  # The lanes that are partitions of the topic.
@@ -65,6 +80,7 @@ class RunningQueue(Listener):
         self.receiver_filters: dict[str, ReceiverFilter] = {}  # By filter text.
         self.deaths: dict[str, int] = {}  # By reason, since the start, for the metrics.
         self.sends = 0  # Since the start, like `deaths`.
+        self.settles = 0  # The same; messages that consumers settled.
         self.oldest: dict[
             int, tuple[int, int]
         ] = {}  # By lane: the oldest waiting message and its time; see `measurement`.
@@ -74,6 +90,7 @@ class RunningQueue(Listener):
         self.fates_lost = 0  # Reports whose reply queue was gone or full.
         self.expiry = MAY_EXPIRE  # Whether the queue has messages with a time to live; see `expirer`.
         self.removed = False
+        self._reads_uncommitted = False
         self._letters_exist = entry.settings.dead_letters is not None
         self._turn = 0
         self._filter_text = entry.settings.filter
@@ -85,9 +102,30 @@ class RunningQueue(Listener):
         return self.route[0].options.acknowledge
 
     @property
+    def in_sync_min(self) -> int:
+        """The least number of in-sync replicas for sends, which is that of the topic; 0: that of the hall."""
+        return self.route[0].options.in_sync_min
+
+    @property
+    def gather_ms(self) -> int:
+        """How long a receiver that can wait waits for more messages, which is that of the topic."""
+        return self.route[0].options.gather_ms
+
+    @property
     def counts_bytes(self) -> bool:
         """True if the queue has a bound of bytes."""
         return self.settings.bytes_max > 0
+
+    @property
+    def reads_uncommitted(self) -> bool:
+        """True if messages of open and aborted transactions are delivered: a share group's cursor may want that."""
+        return self._reads_uncommitted
+
+    def read_uncommitted(self, wanted: bool) -> None:
+        """Deliver messages of open and aborted transactions too, or not. Not durable."""
+        if wanted != self._reads_uncommitted:
+            self._reads_uncommitted = wanted
+            self.windows = {}
 
     @property
     def settings(self) -> QueueSettings:
@@ -97,6 +135,7 @@ class RunningQueue(Listener):
     def configured(self) -> None:
         """Take the new settings of the catalogue."""
         self._letters_exist = self.settings.dead_letters is not None
+        self.deduplicates = _deduplicates(self.settings)
         self.queue.configure(self.settings)
         for partition in self.route:
             partition.parted = partition.parted or self.grows
@@ -125,6 +164,7 @@ class RunningQueue(Listener):
             self.has_marks = self.settings.fifo and len(self.route) > 1
             partition.has_priority_lanes = partition.has_priority_lanes or self.has_priority_lanes
             partition.parted = partition.parted or self.grows
+            partition.has_rules = partition.has_rules or self.entry.owns_topic
 
     def add_hidden(self, partition: Partition) -> None:
         """Add a log of delayed messages."""
@@ -200,9 +240,9 @@ class RunningQueue(Listener):
                 self.staging.appended(number, record.offset, due_of(record), now_ms)
         else:
             self._count(partition, header, stored)
-        if self.settings.deduplication != "off" and partition.number >= 0:
+        if self.deduplicates and partition.number >= 0:
             self.shard.opened += header.record_count
-            self._remember(stored, number)
+            self._remember(stored, number, header)
 
     def _count(self, partition: Partition, header: BatchHeader, stored: bytes) -> None:
         judged = self.judges(partition)
@@ -222,10 +262,13 @@ class RunningQueue(Listener):
 
     def _end(self, number: int, header: BatchHeader, stored: bytes) -> None:
         state = self.queue.state
-        if len(state.uncommitted):
+        if len(state.uncommitted) or len(self.open_sends):
             marker = parse_marker(stored, 0, header)
             if marker is not None:
                 state.apply_ended(number, header.producer_id, marker.commit)
+                for mark in self.open_sends.ended(number, header.producer_id):
+                    if not marker.commit:
+                        self.sent.forget(mark)
 
     @property
     def grows(self) -> bool:
@@ -236,8 +279,8 @@ class RunningQueue(Listener):
 
     @property
     def has_priority_lanes(self) -> bool:
-        """True if messages with a priority are delivered from lanes of their own."""
-        return self.settings.priorities > 1 and self.entry.owns_topic
+        """True if messages with a priority, or late ones, are delivered from lanes of their own."""
+        return (self.settings.priorities > 1 or self.settings.late_stamped == HEAD) and self.entry.owns_topic
 
     def judges(self, partition: Partition) -> bool:
         """True if some messages of this log are not delivered from it: filtered, or copied to a priority lane."""
@@ -259,35 +302,55 @@ class RunningQueue(Listener):
         """
         if header.is_transactional or not record.headers:
             return 0
-        priority = priority_of(record)
+        if self.settings.late_stamped == HEAD:
+            priority = HEAD_LEVEL if is_late(record) else 0
+        else:
+            priority = min(priority_of(record), self.settings.priorities - 1)
         if not priority or len(record.value or b"") > PRIORITY_BYTES_MAX or whole_of(record)[0]:
             return 0
-        return min(priority, self.settings.priorities - 1)
+        return priority
 
     def on_sent(self, count: int) -> None:
         """Count sent messages."""
         self.sends += count
 
-    def _remember(self, stored: bytes, number: int) -> None:
+    def on_settled(self, events: list[Settled]) -> None:
+        """Count messages that consumers settled."""
+        for event in events:
+            self.settles += len(event.offsets)
+
+    def _remember(self, stored: bytes, number: int, header: BatchHeader) -> None:
         """Add sends with a deduplication id to the window. Moves within the queue are not sends."""
         settings = self.settings
         by_group = settings.deduplication_scope == "group"
         window_ms = settings.deduplication_window_ms
         for record in read_records(stored, 0):
-            identity, group, message_id = sent_as(record)
+            identity, group, message_id, received_ms = sent_as(record)
             if identity:
-                mark = fingerprint(identity, group if by_group else "")
-                self.sent.remember(mark, message_id, record.offset, record.timestamp_ms, window_ms, number)
+                key = record.key
+                scope = (group or (group_text(key) if key else "")) if by_group else ""
+                mark = fingerprint(identity, scope)
+                self.sent.remember(mark, message_id, record.offset, received_ms, window_ms, number)
+                if header.is_transactional:
+                    self.open_sends.sent(number, header.producer_id, mark)
+
+    def apply(self, event: QueueEvent) -> None:
+        """Apply an event of the queue, as it happens or in a replay."""
+        self.queue.apply(event)
+        if type(event) is Purged and event.forgets:  # Cheaper than `isinstance` for structures, and for every event.
+            self.sent.clear()
 
     def snapshot(self) -> list[Any]:
         """For `restore`."""
-        return [self.queue.snapshot(), self.staging.snapshot(), self.sent.snapshot()]
+        return [self.queue.snapshot(), self.staging.snapshot(), self.sent.snapshot(), self.open_sends.snapshot()]
 
     def restore(self, state: list[Any]) -> None:
         """Take the state of a `snapshot`."""
         self.queue.restore(state[0])
         self.staging.restore(state[1])
         self.sent.restore(state[2])
+        if len(state) > 3:  # Older snapshots have no ids of open transactions.
+            self.open_sends.restore(state[3])
 
 
 def priority_queue_on(partition: Partition) -> RunningQueue | None:
@@ -296,3 +359,16 @@ def priority_queue_on(partition: Partition) -> RunningQueue | None:
         if isinstance(listener, RunningQueue) and listener.has_priority_lanes:
             return listener
     return None
+
+
+def owner_of(partition: Partition) -> RunningQueue | None:
+    """The queue whose own topic this partition is part of: its rules hold for every producer. None for other topics."""
+    for listener in partition.listeners:
+        if isinstance(listener, RunningQueue) and listener.entry.owns_topic:
+            return listener
+    return None
+
+
+def _deduplicates(settings: QueueSettings) -> bool:
+    """True if repeats are dropped. An exactly-once queue does it by id, whatever else its settings say."""
+    return settings.deduplication != "off" or settings.delivery == "exactly-once"

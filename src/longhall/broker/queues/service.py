@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, final
 
+from longhall.broker.feature_gates import may_forget_sends
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending, completed, started
 from longhall.broker.queues.audit.audit_log import audits, note_lanes
+from longhall.broker.queues.consumers.registry import ConsumerRegistry
+from longhall.broker.queues.dead_letters.late_arrivals import bury_sends, letters_of_deleted
 from longhall.broker.queues.dead_letters.letters import Attributes, edit_letter, letter, letters
 from longhall.broker.queues.dead_letters.redrive import RedriveTasks
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.browse import Sought, browse
 from longhall.broker.queues.delivery.receive import receive
-from longhall.broker.queues.delivery.receive_any import WeightedReceive
+from longhall.broker.queues.delivery.receive_any import WeightedReceive, WeightedWish
 from longhall.broker.queues.delivery.settle import change_leases, hand_back, settle
 from longhall.broker.queues.large_messages import upload
 from longhall.broker.queues.large_messages.chunk_collector import ChunkCollector
@@ -28,6 +31,7 @@ from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.answer import answer
 from longhall.broker.queues.sending.queue_appends import QueueAppends
 from longhall.broker.queues.sending.send import send, send_parcel
+from longhall.broker.queues.sending.settle_with_sends import settle_with_sends
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.queues.upkeep.expirer import Expirer
 from longhall.broker.queues.upkeep.measurement import counts_of, depth_of
@@ -35,9 +39,9 @@ from longhall.broker.queues.upkeep.recent_deletions import RecentDeletions
 from longhall.broker.queues.upkeep.resizer import Resizer
 from longhall.broker.queues.upkeep.rewind import START, Destination, fork, rewind
 from longhall.broker.queues.write import together, write_queue, write_staging
-from longhall.broker.waiting import committed, when_committed
+from longhall.broker.waiting import committed, when_acknowledged, when_committed
 from longhall.errors import Code, LonghallError
-from longhall.names import CATALOGUE_SHARD
+from longhall.names import CATALOGUE_SHARD, INTERNAL_PREFIX
 from longhall.queues.events import Switched
 from longhall.queues.messages import (
     Accepted,
@@ -50,7 +54,9 @@ from longhall.queues.messages import (
     Outgoing,
     Page,
     QueueView,
+    WriteBack,
 )
+from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 
 ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
@@ -70,6 +76,8 @@ AnyDeliveries = list[tuple[str, Delivery]]
 Codes = list[Code | None]
 Changes = list[tuple[str, int]]
 Moves = list[MoveTask]
+WriteBacks = list[WriteBack]
+Results = list[list[Accepted]]
 
 
 @final
@@ -83,7 +91,8 @@ class QueueService:
         self.sweeper = ChunkCollector(hall)
         self.expirer = Expirer(hall)
         self.resizer = Resizer(hall)
-        hall.queue_appender = QueueAppends(hall, self.resizer)
+        self.consumers = ConsumerRegistry(hall)
+        hall.queue_appender = QueueAppends(hall, self.resizer, self.stager)
         self._service = WeightedReceive(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
         self._deleted = RecentDeletions(hall.world.clock)
@@ -95,9 +104,11 @@ class QueueService:
         self.sweeper.start()
         self.expirer.start()
         self.resizer.start()
+        self.consumers.start()
 
     async def stop(self) -> None:
         """Finish what is under way."""
+        await self.consumers.stop()
         await self.resizer.stop()
         await self.expirer.stop()
         await self.sweeper.stop()
@@ -143,8 +154,9 @@ class QueueService:
         return [_view(self._find(name)) for name in self.names(prefix)]
 
     def names(self, prefix: str) -> Names:
-        """Only what they are called."""
-        return sorted(name for name in self._hall.catalogue.queues.by_name if name.startswith(prefix))
+        """Only what they are called. Cursors of share groups are not listed."""
+        names = [name for name in self._hall.catalogue.queues.by_name if name.startswith(prefix)]
+        return sorted(name for name in names if not name.startswith(INTERNAL_PREFIX))
 
     async def configure(self, name: str, settings: QueueSettings) -> None:
         """Other settings from now on."""
@@ -157,14 +169,15 @@ class QueueService:
         queue.waiters.wake(len(queue.waiters))
         await committed(self._hall, queue.shard)
 
-    async def purge(self, name: str) -> None:
-        """Everything that is in the queue now is gone."""
+    async def purge(self, name: str, apart_ms: int = PURGE_APART_MS) -> None:
+        """Everything that is in the queue now is gone, and what was sent can be sent again under the same ids."""
         queue = self._find(name)
         hall = self._hall
         if not hall.has_room(EVENT_ROOM_BYTES // 4):
             raise LonghallError(Code.STORAGE_FULL, "the disk is full")
         ends = [(lane, partition.log.next_offset) for lane, partition in queue.lanes.items()]
-        purged = queue.queue.decide_purge(hall.time.now_ms(), ends, PURGE_APART_MS)
+        forgets = may_forget_sends(hall)
+        purged = queue.queue.decide_purge(hall.time.now_ms(), ends, apart_ms, forgets=forgets)
         if isinstance(purged, Code):
             raise LonghallError(purged, "the queue was purged less than a minute ago")
         with together(hall):
@@ -192,7 +205,13 @@ class QueueService:
     # Messages
 
     def send(self, name: str, messages: Outgoings) -> Pending[Accepteds]:
-        """Accept or refuse each of these messages."""
+        """Accept or refuse each of these messages. Those for a deleted queue may become dead letters."""
+        letters = letters_of_deleted(self._hall, name)
+        if letters is not None:
+            pending: Pending[Accepteds] = Pending()
+            pending.decide(bury_sends(self._hall, letters, name, messages))
+            when_acknowledged(self._hall, letters.shard, pending, letters.acknowledgers)
+            return pending
         return send(self._hall, self.stager, self._find(name), messages)
 
     def receive(
@@ -239,10 +258,18 @@ class QueueService:
             started(hand_back(self._hall, queue, receipts)).when_done(_log_failure)
 
     async def receive_any(
-        self, weights: Mapping[str, int], count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
+        self,
+        weights: Mapping[str, int],
+        count_max: int,
+        wait_ms: int,
+        lease_ms: int,
+        filter: str = "",
+        consumer: str = "",
+        in_parts: bool = True,
     ) -> AnyDeliveries:
         """Messages of several queues, each with its queue's name; service follows the weights."""
-        return await self._service.receive(weights, count_max, wait_ms, lease_ms, filter)
+        wish = WeightedWish(count_max, wait_ms, lease_ms, filter, consumer, in_parts)
+        return await self._service.receive(weights, wish)
 
     def _repeated(self, queue: RunningQueue, attempt_id: str) -> Deliveries | None:
         """What an earlier request of this id got, if it is all still leased to it."""
@@ -284,13 +311,19 @@ class QueueService:
         """A part of a message that was given out with `parts`, for whoever holds its receipt."""
         return await read_part(self._hall, self._find(name), receipt, number)
 
-    def settle(self, name: str, receipts: Names, consumer: str = "") -> Pending[Codes]:
+    def settle(self, name: str, receipts: Names, consumer: str = "", accepts: str = CURRENT) -> Pending[Codes]:
         """The consumer is done with these messages."""
-        return settle(self._hall, self._find(name), receipts, consumer)
+        return settle(self._hall, self._find(name), receipts, consumer, accepts)
 
-    async def change_lease(self, name: str, changes: Changes, consumer: str = "") -> Codes:
+    async def settle_with_sends(self, name: str, receipts: Names, sends: WriteBacks, consumer: str = "") -> Results:
+        """Settle messages and send others, to any queues and topics of this replication group, in one atomic step."""
+        return await settle_with_sends(self._hall, self.stager, self._find(name), receipts, sends, consumer)
+
+    async def change_lease(
+        self, name: str, changes: Changes, consumer: str = "", accepts: str = CURRENT, lease_ms_max: int = 0
+    ) -> Codes:
         """Leases end at another time; 0 gives back."""
-        return await change_leases(self._hall, self._find(name), changes, consumer)
+        return await change_leases(self._hall, self._find(name), changes, consumer, accepts, lease_ms_max)
 
     async def hand_back(self, name: str, receipts: Names) -> Codes:
         """Messages that nobody was shown are available again, and that was no attempt."""

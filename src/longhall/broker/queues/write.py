@@ -42,7 +42,7 @@ def write_queue(hall: Hall, queue: RunningQueue, events: Iterable[QueueEvent]) -
     for event in events:
         hall.append_event(queue.shard, QUEUES, event)
         try:
-            queue.queue.apply(event)
+            queue.apply(event)
         except Exception as error:
             hall.halt(error)
             raise

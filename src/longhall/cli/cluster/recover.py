@@ -23,7 +23,9 @@ _COLUMNS: Final = columns(
 @with_option_groups
 def recover(
     options: ApiOptions,
-    apply: Annotated[bool, typer.Option("--apply", help="Rebuild the record. Without it, only show the plan.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--yes", "-y", help="Rebuild the record. Without it, only show the plan.")
+    ] = False,
     unclean: Annotated[
         int,
         typer.Option(min=0, metavar="NODE", help="Continue with this node's copy, though others may have more."),
@@ -78,11 +80,11 @@ def _sentence(view: RecoveryView, unclean: int, apply: bool) -> str:
         names = "; ".join(f"{one.lost_entries} entries of node {one.node}" for one in lost)
         away = f"; what {_nodes(view.missing)} has is not known, since it does not answer" if view.missing else ""
         loss = f"would be lost: {names}" if lost else "no node that answers has more than this one"
-        return f"with node {unclean} as leader: {loss}{away}. Add --apply to do it"
+        return f"with node {unclean} as leader: {loss}{away}. Add --yes to do it"
     if view.record == "fine":
         return "the record is fine: there is nothing to rebuild"
     if view.provable:
-        return "the record can be rebuilt, and nothing is lost: the nodes do so by themselves, or add --apply"
+        return "the record can be rebuilt, and nothing is lost: the nodes do so by themselves, or add --yes"
     return (
         f"the record cannot be rebuilt safely: {view.reason}. Start {_nodes(view.missing) or 'the other nodes'}, or "
         f"see what going on with the most complete copy would lose: longhall cluster recover --unclean {view.chosen}"

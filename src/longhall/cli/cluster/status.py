@@ -18,7 +18,10 @@ TIMEOUT_S = 5.0
 LIVENESS = {True: "yes", False: "no", None: "unknown"}
 
 _COLUMNS = columns(
-    "node role liveness in_sync behind levels kafka sqs http rack", right="node", titles={"liveness": "alive"}
+    "node role liveness in_sync behind levels kafka sqs http rack",
+    right="node",
+    titles={"liveness": "alive"},
+    people="liveness behind levels",
 )
 
 
@@ -31,9 +34,8 @@ def status(
 
     Any node can be asked; the lag is asked of the leader.
     """
-    from longhall.cli.profiles import find_http
 
-    place = find_http(options.address, options.profile).address
+    place = options.find_target().address
     if again:
         watch(lambda: (_look(place), _COLUMNS), options.output, "there are no hosts")
         return
@@ -79,21 +81,21 @@ def ask(place: str) -> ClusterView:
     """The view of one node. Raises CommandError if it does not answer, or is not in a cluster."""
     import msgspec
 
+    from longhall.cli.addresses import parse_http_address, unreachable
     from longhall.console.cluster_view import ClusterView
-    from longhall.node.addresses import parse_address
 
-    try:
-        where = parse_address(place)
-    except ValueError as failure:
-        raise CommandError(str(failure), Exit.USAGE) from None
+    where = parse_http_address(place)
     connection = http.client.HTTPConnection(where.host, where.port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", "/cluster")
         answer = connection.getresponse()
         body = answer.read()
-    except (OSError, http.client.HTTPException):
-        message = f"no node answers at {place}; give an address with --http (the ready file has it)"
-        raise CommandError(message, Exit.UNREACHABLE) from None
+    except http.client.HTTPException:
+        raise CommandError(
+            f"what answers at {place} does not speak HTTP; give the HTTP address with --address"
+        ) from None
+    except OSError:
+        raise unreachable(where) from None
     finally:
         connection.close()
     if answer.status == 404:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 READY_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 30.0
 LOOK_S: Final = 0.05
-USUAL_PORTS: Final = {"kafka": 9092, "sqs": 9324, "http": 8080}
+USUAL_PORTS: Final = {"kafka": 9092, "sqs": 9324, "amqp": 5672, "http": 8080}
 LOG_TAIL_BYTES: Final = 2000
 
 

@@ -30,9 +30,8 @@ def list_wings(
     options: ApiOptions,
 ) -> None:
     """Show the wings of a cluster: the leader of each, its replicas, and how much is placed there."""
-    from longhall.cli.profiles import find_http
 
-    view = ask(find_http(options.address, options.profile).address)
+    view = ask(options.find_target().address)
     rows = [_row(wing) for wing in view.wings]
     show_rows(rows, _COLUMNS, options.output, "there are no wings: they are made when something is placed in them")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, final
 import typer
 
 from longhall.cli.exits import CommandError, Exit
-from longhall.cli.options import OutputOption, ProfileOption
+from longhall.cli.options import AddressOption, OutputOption, ProfileOption
 from longhall.cli.output import Format, print_note
 from longhall.cli.pipeline.interrupts import Interrupts
 from longhall.cli.profiles import find_address
@@ -25,10 +25,7 @@ GOES_ON: Final = "the same command goes on where it was"
 
 _T = TypeVar("_T")
 
-BootstrapOption = Annotated[
-    str | None,
-    typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="The hall's Kafka address. [env: LONGHALL_ADDRESS]"),
-]
+BootstrapAliasOption = Annotated[str | None, typer.Option("--bootstrap", "-b", hidden=True)]  # Before: --address.
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -126,7 +123,8 @@ class Job:
 class SparkOptions(NamedTuple):
     """The options of a command that runs a job on Spark."""
 
-    bootstrap: BootstrapOption = None
+    address: AddressOption = None
+    bootstrap: BootstrapAliasOption = None
     master: MasterOption = None
     spark: SparkOption = None
     profile: ProfileOption = None
@@ -151,7 +149,7 @@ def spark_job(name: str, options: SparkOptions, *, reaches: bool = True) -> Iter
     """
     from longhall.pipeline.spark import session
 
-    address = find_address(options.bootstrap, options.profile)
+    address = find_address(options.address or options.bootstrap, options.profile)
     steps = ProgressDisplay(options.output is Format.JSON)
     borrowed = _has_session()
     with failures_in_one_line(), Interrupts() as interrupts:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.output import show_facts
 from longhall.cli.pipeline.spark_job import OnceOption, ProgressDisplay, SparkOptions, failures_in_one_line
@@ -48,7 +49,7 @@ def sql(
     mode: Annotated[
         str, typer.Option("--mode", help="append, update or complete: which rows of groups are emitted.")
     ] = "append",
-    starting: Annotated[str, typer.Option("--starting", help="earliest or latest, for the first run.")] = "earliest",
+    starting: Annotated[str, typer.Option("--from", help="start or end of the topics, for the first run.")] = "start",
 ) -> None:
     """Run a query over topics continuously; its rows become JSON messages of a topic, each exactly once."""
     from longhall.pipeline.sql import SqlOptions, parse_schemas, parse_watermark, start
@@ -65,7 +66,7 @@ def sql(
             schemas=schemas,
             watermarks=watermarks,
             mode=mode,
-            starting=starting,
+            starting=_starting(starting),
             once=once,
         )
         # A micro-batch of a small query is not worth two hundred tasks.
@@ -96,3 +97,14 @@ def follow(query: StreamingQuery, steps: ProgressDisplay, wait: Callable[[float]
     else:
         query.stop()
     return sum(seen.values()), len(seen)
+
+
+def _starting(word: str) -> str:
+    """Spark's word for an end of the topics."""
+    from longhall.cli.start_position import Anchor, parse_start_position
+
+    anchors = {Anchor.BEGINNING: "earliest", Anchor.END: "latest"}
+    try:
+        return anchors[parse_start_position(word, 0).anchor]
+    except KeyError:
+        raise CommandError(f"--from {word}: a query begins at start or end", Exit.USAGE) from None

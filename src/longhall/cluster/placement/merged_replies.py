@@ -38,6 +38,7 @@ def all_counts(counts: Sequence[Counts]) -> Counts:
     return Counts(
         sends=sum(one.sends for one in counts),
         deliveries=sum(one.deliveries for one in counts),
+        settles=sum(one.settles for one in counts),
         outlived=sum(one.outlived for one in counts),
         safe_lease_ms=max((one.safe_lease_ms for one in counts), default=0),
         deaths=dict(deaths),

@@ -4,6 +4,9 @@ it does not lead, or the first entry of its epoch is not committed     NOT_LEADE
 it is transferring its leadership                                      NOT_LEADER
 fewer than `in_sync_min` replicas are in sync                          NOT_ENOUGH_REPLICAS
 otherwise                                                              messages are taken
+
+A topic with `min.insync.replicas` of its own, and one that is acknowledged by one host, decides the third case itself:
+`broker/send.py` reads `Hall.in_sync_count`.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ class WriteAdmission:
     def update(self, leading: CommitTracker | None) -> None:
         """Decide again whether messages are taken. `leading` is None at a replica that does not lead."""
         self._hall.is_short = leading is not None and len(leading.in_sync) < self._in_sync_min
+        self._hall.in_sync_count = len(leading.in_sync) if leading is not None else 1
         if not self.is_serving or leading is None or self.is_transferring:
             self._hall.refusal = Code.NOT_LEADER
         else:

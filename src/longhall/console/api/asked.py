@@ -30,15 +30,22 @@ class Reply(NamedTuple):
 class Asked:
     """A request: names from the path, fields from the query, and the body."""
 
-    __slots__ = ("body", "caller", "content_type", "names", "query")
+    __slots__ = ("body", "caller", "content_type", "digest", "names", "query")
 
     def __init__(
-        self, names: tuple[str, ...], query: dict[str, str], body: bytes, content_type: str, caller: Caller
+        self,
+        names: tuple[str, ...],
+        query: dict[str, str],
+        body: bytes,
+        content_type: str,
+        caller: Caller,
+        digest: str = "",
     ) -> None:
         self.names = names
         self.query = query
         self.body = body
         self.content_type = content_type
+        self.digest = digest  # The algorithm of the checksum that the client wants with the response; empty: none.
         self.caller = caller  # Identified by an access key with credentials, else by an address.
 
     @property

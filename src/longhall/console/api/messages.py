@@ -18,9 +18,10 @@ from longhall.console.api.bodies import (
     understood,
     understood_attributes,
 )
+from longhall.console.api.content_digest import crc32c_text, verify_crc32c
 from longhall.console.api.refusals import refusal_of
 from longhall.errors import Code, LonghallError
-from longhall.queues.messages import Accepted, Delivery, Outgoing
+from longhall.queues.messages import Accepted, Delivery, Outgoing, WriteBack
 from longhall.service.queue_operations import (
     AnswerMessage,
     ChangeLeases,
@@ -28,6 +29,7 @@ from longhall.service.queue_operations import (
     ReceiveMessages,
     SendMessages,
     SettleMessages,
+    SettleWithSends,
 )
 from longhall.service.router import Router
 
@@ -35,9 +37,11 @@ COUNT_MAX: Final = 100  # Messages of one reply,
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024  # and fewer if their largest possible sizes add up to more than this.
 SEND_MAX: Final = 1000
 RECEIPTS_MAX: Final = 1000
+SENDS_MAX: Final = 100  # Queues and topics that one settle sends to.
 WAIT_MS_MAX: Final = 60_000
 QUEUES_MAX: Final = 100  # In one receive.
 FILTER_CHARACTERS_MAX: Final = 16_384
+STAMP_MAX: Final = 10**18 - 1
 YEARS_MS: Final = 10 * 365 * 24 * 3_600_000
 
 _Name = Annotated[str, Meta(max_length=1024)]
@@ -57,9 +61,16 @@ class MessageFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     reply_to: _Name = ""
     correlation_id: _Name = ""
     report_fate: bool = False
+    stamp: Annotated[int, Meta(ge=0, le=STAMP_MAX)] = 0
 
 
-class MessageIn(MessageFields, kw_only=True, forbid_unknown_fields=True):
+class CheckedFields(MessageFields, kw_only=True, forbid_unknown_fields=True):
+    """The fields of a message whose body comes with them, and the checksum of the body."""
+
+    crc32c: Annotated[str, Meta(pattern="^([0-9a-fA-F]{8})?$")] = ""
+
+
+class MessageIn(CheckedFields, kw_only=True, forbid_unknown_fields=True):
     """One message to send."""
 
     body: Text
@@ -125,7 +136,11 @@ class MessageOut(msgspec.Struct, kw_only=True, omit_defaults=True):
     key: Text | None = None
     group: str = ""
     deduplication_id: str = ""
+    partition: int = -1
+    offset: int = -1
     sequence: int = -1
+    stamp: int = 0
+    crc32c: str = ""  # Of the bytes of the body; not of a body in parts.
     priority: int = 0
     sender: str = ""
     reply_to: str = ""
@@ -142,10 +157,20 @@ class Received(msgspec.Struct, kw_only=True):
     messages: list[MessageOut]
 
 
+class SendAlong(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Messages to send to a queue, or to a topic: to a partition of it, or (-1) by their keys."""
+
+    queue: str = ""
+    topic: str = ""
+    partition: Annotated[int, Meta(ge=-1)] = -1
+    messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=SEND_MAX)]
+
+
 class Settling(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Receipts of messages to settle."""
+    """Receipts of messages to settle. With `sends`, both happen in one atomic step, or nothing does."""
 
     receipts: Annotated[list[str], Meta(min_length=1, max_length=RECEIPTS_MAX)]
+    sends: Annotated[list[SendAlong], Meta(max_length=SENDS_MAX)] = []
 
 
 class Answering(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -175,28 +200,38 @@ class Result(msgspec.Struct, kw_only=True, omit_defaults=True):
     message: str = ""
 
 
-class Results(msgspec.Struct, kw_only=True):
-    """The results, in the order of the receipts; an empty object is a success."""
+class Results(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The results, in the order of the receipts; an empty object is a success. `sends` has those of the sends."""
 
     results: list[Result]
+    sends: list[Sent] = []
 
 
 async def send_messages(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/messages"""
-    view = await service.find(asked.name)
+    priorities = await _priorities_of(service, asked.name)
     if asked.content_type == BYTES:
         outgoings = [_raw(asked)]
     else:
-        outgoings = [outgoing_of(message, understood(message.body)) for message in asked.read(Sending).messages]
+        outgoings = [checked_outgoing(message, understood(message.body)) for message in asked.read(Sending).messages]
     for outgoing in outgoings:
-        if outgoing.priority >= max(view.settings.priorities, 1):
-            levels = view.settings.priorities
-            known = "one priority, 0" if levels == 1 else f"priorities from 0 to {levels - 1}"
-            raise LonghallError(Code.INVALID_REQUEST, f"queue '{view.name}' has {known}")
+        if outgoing.priority >= max(priorities, 1):
+            known = "one priority, 0" if priorities == 1 else f"priorities from 0 to {priorities - 1}"
+            raise LonghallError(Code.INVALID_REQUEST, f"queue '{asked.name}' has {known}")
     answers = await service.call(SendMessages(asked.name, outgoings), asked.caller)
     if len(answers) == 1 and answers[0].code is not None:
         raise LonghallError(answers[0].code, answers[0].message)
     return Reply(Sent(messages=[sent_one(answer) for answer in answers]))
+
+
+async def _priorities_of(service: Router, name: str) -> int:
+    """The levels of a queue. A deleted queue has one: its messages may become dead letters, or the broker refuses."""
+    try:
+        return (await service.find(name)).settings.priorities
+    except LonghallError as error:
+        if error.code is not Code.UNKNOWN_QUEUE:
+            raise
+        return 1
 
 
 def sent_one(answer: Accepted) -> SentOne:
@@ -213,8 +248,14 @@ def _raw(asked: Asked) -> Outgoing:
     for name in list(asked.query):
         if name.startswith("attribute."):
             attributes[name.removeprefix("attribute.")] = asked.query.pop(name)
-    fields = asked.question(MessageFields)
-    return outgoing_of(msgspec.structs.replace(fields, attributes=attributes), asked.body)
+    fields = asked.question(CheckedFields)
+    return checked_outgoing(msgspec.structs.replace(fields, attributes=attributes), asked.body)
+
+
+def checked_outgoing(fields: CheckedFields, body: bytes) -> Outgoing:
+    """A message for the broker, if its body has the checksum that its sender gave. Raises CORRUPT_MESSAGE."""
+    verify_crc32c(fields.crc32c, body)
+    return outgoing_of(fields, body)
 
 
 def outgoing_of(fields: MessageFields, body: bytes) -> Outgoing:
@@ -231,6 +272,7 @@ def outgoing_of(fields: MessageFields, body: bytes) -> Outgoing:
         reply_to=fields.reply_to,
         correlation_id=fields.correlation_id,
         report_fate=fields.report_fate,
+        stamp=fields.stamp,
     )
 
 
@@ -255,13 +297,24 @@ async def receive_any(service: Router, asked: Asked) -> Reply:
 
 async def settle_messages(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/settle"""
-    return _each(await service.call(SettleMessages(asked.name, asked.read(Settling).receipts), asked.caller))
+    wish = asked.read(Settling)
+    if wish.sends:
+        sends = [_write_back(each) for each in wish.sends]
+        answers = await service.call(SettleWithSends(asked.name, wish.receipts, sends), asked.caller)
+        sent = [Sent(messages=[sent_one(answer) for answer in each]) for each in answers]
+        return Reply(Results(results=[Result() for _ in wish.receipts], sends=sent))
+    return _each(await service.call(SettleMessages(asked.name, wish.receipts), asked.caller))
+
+
+def _write_back(send: SendAlong) -> WriteBack:
+    messages = [outgoing_of(message, understood(message.body)) for message in send.messages]
+    return WriteBack(queue=send.queue, topic=send.topic, partition=send.partition, messages=messages)
 
 
 async def answer_message(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/answer"""
     wish = asked.read(Answering)
-    message = outgoing_of(wish.message, understood(wish.message.body))
+    message = checked_outgoing(wish.message, understood(wish.message.body))
     answer = await service.call(AnswerMessage(asked.name, wish.receipt, message), asked.caller)
     if answer.code is not None:
         raise LonghallError(answer.code, answer.message)
@@ -297,7 +350,11 @@ def message_out(delivery: Delivery, queue: str = "") -> MessageOut:
         key=None if delivery.key is None else shown(delivery.key),
         group=delivery.group,
         deduplication_id=delivery.deduplication_id,
-        sequence=delivery.sequence,
+        partition=delivery.partition,
+        offset=delivery.offset,
+        sequence=delivery.sequence if delivery.sequence >= 0 else delivery.offset,
+        stamp=delivery.stamp,
+        crc32c="" if delivery.whole_bytes else crc32c_text(delivery.body),
         priority=delivery.priority,
         sender=delivery.sender,
         reply_to=delivery.reply_to,

@@ -92,9 +92,19 @@ async def create_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues"""
     wish = asked.read(NewQueue)
     settings = understood_settings(wish.settings)
+    check_fifo_name(wish.name, settings)
     await _check_letters(service, wish.name, settings)
     view = await service.call(CreateQueue(wish.name, settings, wish.topic), asked.caller)
     return Reply(await shape_of(service, view), HTTPStatus.CREATED)
+
+
+def check_fifo_name(name: str, settings: QueueSettings) -> None:
+    """Refuse a standard queue whose name says that it is a FIFO queue: SQS clients take the name for the kind."""
+    if name.endswith(".fifo") and not settings.fifo:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"'{name}' is the name of a FIFO queue: set fifo, or choose a name without .fifo",
+        )
 
 
 async def list_queues(service: Router, asked: Asked) -> Reply:

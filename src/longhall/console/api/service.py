@@ -9,6 +9,7 @@ It knows nothing of queues: the handlers do.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 from collections.abc import Callable, Coroutine
@@ -20,12 +21,14 @@ import msgspec
 
 from longhall.cluster.rpc.operation import Caller
 from longhall.console.api.asked import BYTES, JSON, Asked, Reply
+from longhall.console.api.content_digest import digest_header, verify_digest, wanted_digest
 from longhall.console.api.refusals import ApiRefusal, refuse
 from longhall.console.http import Response, Work
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall
 from longhall.front.credentials import Credentials
+from longhall.front.refused_requests import RefusedRequests
 from longhall.service.router import Router
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -70,6 +73,7 @@ class Api:
         self._credentials = credentials
         self._closed = closed
         self._stopping = False
+        self._refused = RefusedRequests("http")
         self._routes = [(route, tuple(route.path.split("/"))) for route in routes]
 
     def answer_also(self, routes: tuple[Route, ...]) -> None:
@@ -103,7 +107,14 @@ class Api:
             overloaded = self.overloaded() if route.gives else None
             if overloaded is not None:
                 return Work(_answered(overloaded), False)
-            asked = Asked(found, dict(fields), call.body, kind, Caller(self._who(call), call.connection.peer))
+            given = call.headers.get(b"content-digest")
+            if given is not None:
+                try:
+                    verify_digest(given, call.body)
+                except LonghallError as error:
+                    return Work(_answered(refuse(error)), False)
+            wanted = wanted_digest(call.headers.get(b"want-content-digest"))
+            asked = Asked(found, dict(fields), call.body, kind, Caller(self._who(call), call.connection.peer), wanted)
             return Work(self._answer(route, asked), route.waits)
         if allowed:
             line = f"use {' or '.join(allowed)}"
@@ -119,10 +130,14 @@ class Api:
     async def _answer(self, route: Route, asked: Asked) -> Response:
         try:
             reply = await route.handler(self._service, asked)
-            if isinstance(reply.value, bytes):
-                return Response(reply.status, reply.value, BYTES)
-            return Response(reply.status, msgspec.json.encode(reply.value), JSON)
+            if isinstance(reply.value, bytes):  # Bytes have no field for a checksum, so the response always has one.
+                headers = digest_header(asked.digest or "crc32c", reply.value)
+                return Response(reply.status, reply.value, BYTES, headers)
+            body = msgspec.json.encode(reply.value)
+            return Response(reply.status, body, JSON, digest_header(asked.digest, body) if asked.digest else "")
         except LonghallError as error:
+            now_s = asyncio.get_running_loop().time()
+            self._refused.note(f"{route.method} {route.path}", error.code.value, str(error), now_s)
             return refuse(error)
         except Exception:
             _log.exception("handler failed", extra={"route": f"{route.method} {route.path}"})

@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 
 from longhall.errors import Code, LonghallError
-from longhall.queues.settings import DeadLetters, DeliveryHours, QueueSettings, RetryPolicy
+from longhall.queues.settings import DeadLetters, DeliveryHours, DeliveryWindow, QueueSettings, RetryPolicy
 
 Fields = dict[str, object]
 
-_HIDDEN: Final = ("door", "wings")  # Internal to a door or to the cluster.
+_HIDDEN: Final = ("door", "wings", "amqp")  # Internal to a door or to the cluster.
 _NAMES: Final = tuple(name for name in QueueSettings.__struct_fields__ if name not in _HIDDEN)
 _WITHIN: Final[dict[str, type[msgspec.Struct]]] = {
     "dead_letters": DeadLetters,
@@ -37,6 +37,11 @@ def understood_settings(fields: Fields, current: QueueSettings | None = None) ->
         within = fields.get(name)
         if isinstance(within, dict):
             _check_names(within, shape.__struct_fields__, f"{name}.")
+    hours = fields.get("hours")
+    also = hours.get("also") if isinstance(hours, dict) else None
+    for window in also if isinstance(also, list) else []:
+        if isinstance(window, dict):
+            _check_names(window, DeliveryWindow.__struct_fields__, "hours.also.")
     merged: Fields = {} if current is None else msgspec.to_builtins(current)
     for name, value in fields.items():
         if value is None:

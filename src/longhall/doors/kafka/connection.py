@@ -34,8 +34,8 @@ ANSWERS_BYTES_MAX: Final = 16 * 1024 * 1024  # Answers that are ready and not se
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 _numbers: Final = count(1)
 NEVER_S: Final = 1e18
-# Fetch, JoinGroup, SyncGroup: they wait for other clients, and their clients repeat them.
-WAITING_APIS: Final = (1, 11, 14)
+# Fetch, JoinGroup, SyncGroup, ShareFetch: they wait for other clients, and their clients repeat them.
+WAITING_APIS: Final = (1, 11, 14, 78)
 
 
 @final

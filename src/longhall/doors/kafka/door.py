@@ -9,11 +9,16 @@ from typing import final
 from longhall.broker.fetch_filter import FetchFilters
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import NODE_ID, Hall
+from longhall.broker.share.coordinator import ShareGroupCoordinator
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.doors.kafka.fetch_sessions import FetchSessions
 from longhall.doors.kafka.metadata_cache import MetadataCache
+from longhall.doors.kafka.share_group_settings import ShareGroupSettings
+from longhall.doors.kafka.share_sessions import ShareSessions
 from longhall.errors import Code
 from longhall.front.fairness import Fairness
+from longhall.front.refused_requests import RefusedRequests
 from longhall.names import CATALOGUE_SHARD
 from longhall.service.router import Router
 
@@ -31,6 +36,7 @@ class Door:
         settings: Mapping[str, str],
         service: Router,
     ) -> None:
+        self.refused = RefusedRequests("kafka")
         self.hall = hall
         self.coordinator = coordinator
         self.transactor = transactor
@@ -41,7 +47,11 @@ class Door:
         self.rack = ""
         self.service = service
         self.main: GroupClient | None = None  # In another group's process: the main hall answers all but records.
+        self.share_groups = ShareGroupCoordinator(hall, coordinator)
+        self.share_settings = ShareGroupSettings(self.share_groups)
+        self.share_sessions = ShareSessions()
         self.fetch_filters = FetchFilters()
+        self.fetch_sessions = FetchSessions(hall.world.entropy)
         self.fairness = Fairness()
         self.metadata_cache = MetadataCache()
         self.long_responses = asyncio.Lock()  # Requests for many topics are answered one after the other.

@@ -9,8 +9,16 @@ from longhall.errors import Code
 NONE: Final = 0
 UNKNOWN_SERVER_ERROR: Final = -1
 LEADER_NOT_AVAILABLE: Final = 5
+REPLICA_NOT_AVAILABLE: Final = 9
 COORDINATOR_NOT_AVAILABLE: Final = 15
 UNSUPPORTED_VERSION: Final = 35
+LOG_DIR_NOT_FOUND: Final = 57
+FETCH_SESSION_ID_NOT_FOUND: Final = 70
+INVALID_FETCH_SESSION_EPOCH: Final = 71
+PREFERRED_LEADER_NOT_AVAILABLE: Final = 80
+ELIGIBLE_LEADERS_NOT_AVAILABLE: Final = 83
+ELECTION_NOT_NEEDED: Final = 84
+FETCH_SESSION_TOPIC_ID_ERROR: Final = 106
 
 ERROR_OF: Final[dict[Code, int]] = {
     Code.INVALID_REQUEST: 42,
@@ -18,6 +26,7 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.INVALID_CONFIGURATION: 40,
     Code.INVALID_PARTITION_COUNT: 37,
     Code.INVALID_REPLICATION: 38,
+    Code.INVALID_REPLICA_ASSIGNMENT: 39,
     Code.INVALID_TIMESTAMP: 32,
     Code.INVALID_COMMIT_SIZE: 28,
     Code.CORRUPT_MESSAGE: 2,
@@ -52,6 +61,11 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.UNKNOWN_MEMBER: 25,
     Code.FENCED_INSTANCE: 82,
     Code.ILLEGAL_GENERATION: 22,
+    Code.FENCED_MEMBER_EPOCH: 110,
+    Code.STALE_MEMBER_EPOCH: 113,
+    Code.UNRELEASED_INSTANCE: 111,
+    Code.UNSUPPORTED_ASSIGNOR: 112,
+    Code.INVALID_REGULAR_EXPRESSION: 128,
     Code.REBALANCE_IN_PROGRESS: 27,
     Code.GROUP_FULL: 81,
     Code.GROUP_NOT_EMPTY: 68,
@@ -59,23 +73,30 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.GROUP_SUBSCRIBED: 86,
     Code.OFFSET_METADATA_TOO_LARGE: 12,
     Code.UNSTABLE_OFFSETS: 88,
-    # What only queues refuse never reaches this door; the nearest word if it does.
+    # Producers hear these of the rules of a queue. A full queue that refuses is a policy, and clients do not retry; one
+    # that makes them wait ends with TIMED_OUT, and they do.
+    Code.QUEUE_FULL: 44,  # POLICY_VIOLATION
+    Code.REPEATED_SEND: 87,  # INVALID_RECORD; clients take DUPLICATE_SEQUENCE_NUMBER for success.
+    # What else only queues refuse never reaches this door; the nearest word if it does.
     Code.UNKNOWN_QUEUE: 3,
     Code.QUEUE_DELETED_RECENTLY: 36,
     Code.QUEUE_EXISTS: 36,
-    Code.QUEUE_FULL: 56,
     Code.INVALID_RECEIPT: 42,
     Code.RECEIPT_OF_OTHER_VERSION: 42,
-    Code.RECEIPT_SUPERSEDED: 42,
-    Code.NOT_IN_FLIGHT: 42,
+    Code.RECEIPT_SUPERSEDED: 121,  # INVALID_RECORD_STATE
+    Code.NOT_IN_FLIGHT: 121,
     Code.TOO_MANY_IN_FLIGHT: 42,
-    Code.REPEATED_SEND: 46,
     Code.MOVE_RUNNING: 42,
     Code.MOVE_UNKNOWN: 42,
     Code.PURGE_RUNNING: 42,
     Code.NOT_KEPT: 42,
     Code.UNKNOWN_MESSAGE: 42,
     Code.MESSAGE_LEASED: 42,
+    Code.UNKNOWN_EXCHANGE: 42,
+    Code.UNKNOWN_VIRTUAL_HOST: 42,
+    Code.EXCHANGE_IN_USE: 42,
+    Code.QUEUE_IN_USE: 42,
+    Code.QUEUE_NOT_EMPTY: 42,
     Code.OUT_OF_ORDER_SEQUENCE: 45,
     Code.DUPLICATE_SEQUENCE: 46,
     Code.UNKNOWN_PRODUCER: 59,

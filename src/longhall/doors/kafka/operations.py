@@ -19,7 +19,10 @@ from longhall.doors.kafka.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
+    alter_replica_log_dirs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -30,6 +33,7 @@ from longhall.doors.kafka.handlers import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     describe_transactions,
     elect_leaders,
@@ -40,6 +44,7 @@ from longhall.doors.kafka.handlers import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_transactions,
@@ -49,12 +54,21 @@ from longhall.doors.kafka.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    share_acknowledge,
+    share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
+    share_group_offsets,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
 )
 from longhall.doors.kafka.wire.apis import API, Api
-from longhall.doors.kafka.wire.messages.configs import DescribeConfigsRequest
+from longhall.doors.kafka.wire.messages.configs import (
+    AlterConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from longhall.doors.kafka.wire.messages.transactions import InitProducerIdRequest
 
 
@@ -91,17 +105,22 @@ class Operation(NamedTuple):
         return self.in_group if isinstance(self.in_group, bool) else self.in_group(request)
 
 
-def _of_topics(request: DescribeConfigsRequest) -> bool:
-    return all(resource.resource_type == describe_configs.TOPIC for resource in request.resources)
+def _of_topics(request: DescribeConfigsRequest | AlterConfigsRequest | IncrementalAlterConfigsRequest) -> bool:
+    shared = (describe_configs.TOPIC, describe_configs.GROUP)
+    return all(resource.resource_type in shared for resource in request.resources)
 
 
-def _of_brokers(request: DescribeConfigsRequest) -> bool:
+def _of_brokers(request: DescribeConfigsRequest | AlterConfigsRequest | IncrementalAlterConfigsRequest) -> bool:
     """Settings of a broker are a matter of the broker that was asked."""
     return not _of_topics(request)
 
 
 def _describe_configs(request: DescribeConfigsRequest) -> Follower:
     return Follower.ASKS_OR_ANSWERS if _of_topics(request) else Follower.ANSWERS
+
+
+def _alter_configs(request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> Follower:
+    return Follower.ASKS if _of_topics(request) else Follower.ANSWERS
 
 
 def _init_producer_id(request: InitProducerIdRequest) -> Follower:
@@ -153,18 +172,30 @@ _ROWS: Final = (
     _row("WriteTxnMarkers", write_txn_markers.handle, Follower.NOT_LEADER),
     _row("TxnOffsetCommit", txn_offset_commit.handle, Follower.NOT_COORDINATOR),
     _row("DescribeConfigs", describe_configs.handle, _describe_configs, in_group=_of_brokers),
-    _row("AlterConfigs", alter_configs.handle, Follower.ASKS),
+    _row("AlterConfigs", alter_configs.handle, _alter_configs, in_group=_of_brokers),
+    _row("AlterReplicaLogDirs", alter_replica_log_dirs.handle, Follower.ANSWERS, in_group=True),
     _row("DescribeLogDirs", describe_log_dirs.handle, Follower.ANSWERS, in_group=True),
     _row("CreatePartitions", create_partitions.handle, Follower.ASKS),
     _row("DeleteGroups", delete_groups.handle, Follower.NOT_COORDINATOR),
     _row("ElectLeaders", elect_leaders.handle, Follower.ANSWERS),
-    _row("IncrementalAlterConfigs", alter_configs.handle_incremental, Follower.ASKS),
+    _row("IncrementalAlterConfigs", alter_configs.handle_incremental, _alter_configs, in_group=_of_brokers),
     _row("OffsetDelete", offset_delete.handle, Follower.NOT_COORDINATOR),
+    _row("DescribeQuorum", describe_quorum.handle, Follower.ANSWERS),
     _row("DescribeCluster", describe_cluster.handle, Follower.ANSWERS),
     _row("DescribeProducers", describe_producers.handle, Follower.NOT_LEADER, in_group=True),
     _row("DescribeTransactions", describe_transactions.handle, Follower.NOT_COORDINATOR),
     _row("ListTransactions", list_transactions.handle, Follower.EMPTY, in_group=True),
+    _row("ConsumerGroupHeartbeat", consumer_group_heartbeat.handle, Follower.NOT_COORDINATOR),
+    _row("ConsumerGroupDescribe", consumer_group_describe.handle, Follower.NOT_COORDINATOR),
+    _row("ListConfigResources", list_config_resources.handle, Follower.ASKS_OR_ANSWERS),
     _row("DescribeTopicPartitions", describe_topic_partitions.handle, Follower.ASKS_OR_ANSWERS),
+    _row("ShareGroupHeartbeat", share_group_heartbeat.handle, Follower.NOT_COORDINATOR),
+    _row("ShareGroupDescribe", share_group_describe.handle, Follower.NOT_COORDINATOR),
+    _row("ShareFetch", share_fetch.handle, Follower.ANSWERS, in_group=True),
+    _row("ShareAcknowledge", share_acknowledge.handle, Follower.ANSWERS, in_group=True),
+    _row("DescribeShareGroupOffsets", share_group_offsets.describe, Follower.NOT_COORDINATOR),
+    _row("AlterShareGroupOffsets", share_group_offsets.alter, Follower.NOT_COORDINATOR),
+    _row("DeleteShareGroupOffsets", share_group_offsets.delete, Follower.NOT_COORDINATOR),
 )
 
 OPERATIONS: Final[dict[int, Operation]] = {row.api.key: row for row in _ROWS}

@@ -18,6 +18,7 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.handlers.api_versions import refuse_version
 from longhall.doors.kafka.not_leader import answer
 from longhall.doors.kafka.operations import OPERATIONS, Operation
+from longhall.doors.kafka.share_exchange import release_disconnected
 from longhall.doors.kafka.wire.apis import decode_request, encode_response
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_header
 from longhall.doors.kafka.wire.schema import Message
@@ -64,6 +65,7 @@ class KafkaServer(Gate):
         self._loop = asyncio.get_running_loop()
         door.fairness.later = self._loop.call_soon
         self._spare_buffers: list[bytearray] = []
+        self._is_stopping = False
         self._sweeper: asyncio.TimerHandle | None = None
         self._looker: asyncio.TimerHandle | None = None
 
@@ -81,7 +83,8 @@ class KafkaServer(Gate):
         return cast(asyncio.BaseProtocol, Connection(self, self._loop))
 
     def stop_accepting(self) -> None:
-        """Take no new connections."""
+        """Take no new connections: the node stops."""
+        self._is_stopping = True
         self.connections.stop_accepting()
         for timer in (self._sweeper, self._looker):
             if timer is not None:
@@ -126,6 +129,8 @@ class KafkaServer(Gate):
 
     def closed(self, connection: Connection) -> None:
         self.door.fairness.forget(id(connection))
+        if not self._is_stopping:  # Else the leases of share members end by themselves.
+            release_disconnected(self.door, connection.number)
         self.connections.remove(connection)
 
     def serve(self, connection: Connection, frame: bytes) -> None:

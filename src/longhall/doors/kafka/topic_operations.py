@@ -94,9 +94,13 @@ async def create_topic(
     assignments: Sequence[tuple[int, Sequence[int]]] = (),
     validate_only: bool = False,
 ) -> CreatedTopic:
-    """Create a topic. `assignments` name the replicas of each partition; without them the counts hold."""
+    """Create a topic. `assignments` name the replicas of each partition; without them the counts hold. All topics of a
+    hall are stored by the same nodes: a factor is the least number of copies, and another assignment is refused.
+    """
+    if name in hall.routes:
+        raise LonghallError(Code.TOPIC_EXISTS, f"Topic '{name}' already exists.")
     if assignments and is_for_wings(hall, configuration):
-        raise LonghallError(Code.INVALID_REPLICATION, "Who keeps a topic in wings is chosen by the cluster.")
+        raise LonghallError(Code.INVALID_REPLICA_ASSIGNMENT, "The cluster chooses the hosts of a topic in wings.")
     count = _count_partitions(replicas_of_hall(hall, node_id), partitions, replicas, assignments)
     made = await topic_administration.create_topic(hall, name, count, configuration, validate_only)
     usual = defaults(hall.options)
@@ -132,8 +136,24 @@ async def delete_topic(hall: Hall, name: str, topic_id: bytes = b"") -> DeletedT
     return DeletedTopic(name, topic.topic_id if topic is not None else bytes(16))
 
 
-async def add_partitions(hall: Hall, name: str, count: int, validate_only: bool = False) -> None:
-    """Let a topic have `count` partitions in all."""
+async def add_partitions(
+    hall: Hall,
+    node_id: int,
+    name: str,
+    count: int,
+    assignments: Sequence[Sequence[int]] | None = None,
+    validate_only: bool = False,
+) -> None:
+    """Let a topic have `count` partitions in all. `assignments` name the replicas of each new one."""
+    topic = hall.topic(name)
+    if assignments is not None and topic is not None:
+        added = count - len(topic.partitions)
+        if topic.options.wings:
+            raise LonghallError(Code.INVALID_REPLICA_ASSIGNMENT, "The cluster chooses the hosts of a topic in wings.")
+        if added > 0 and len(assignments) != added:
+            reason = f"{added} partitions are added, and {len(assignments)} assigned."
+            raise LonghallError(Code.INVALID_REPLICA_ASSIGNMENT, reason)
+        _check_assignments(replicas_of_hall(hall, node_id), assignments)
     await topic_administration.add_partitions(hall, name, count, validate_only)
 
 
@@ -179,7 +199,7 @@ async def take_producer_id(hall: Hall) -> int:
 
 
 def replicas_of_hall(hall: Hall, node_id: int) -> list[int]:
-    """The nodes that store a topic of the hall's own replication group, whatever factor was asked for."""
+    """The nodes that store a topic of the hall's own replication group, at least as many as its factor."""
     leadership = hall.leadership
     return [node_id] if leadership is None else leadership.replicas(CATALOGUE_SHARD)
 
@@ -192,19 +212,24 @@ def _count_partitions(
             raise LonghallError(Code.INVALID_REQUEST, "Give counts or assignments, not both.")
         if sorted(number for number, _ in assignments) != list(range(len(assignments))):
             raise LonghallError(Code.INVALID_PARTITION_COUNT, "Assignments must name every partition from 0 on.")
-        if any(not assigned or not set(assigned) <= set(nodes) for _, assigned in assignments):
-            said = f"The brokers here are {nodes}." if len(nodes) > 1 else f"The only broker here is {nodes[0]}."
-            raise LonghallError(Code.INVALID_REPLICATION, said)
+        _check_assignments(nodes, [assigned for _, assigned in assignments])
         return len(assignments)
     count = len(nodes)
     if replicas != DEFAULT and not 1 <= replicas <= count:
         raise LonghallError(
             Code.INVALID_REPLICATION,
-            f"Replication factor {replicas} is not possible with {count} broker{'s'[: count > 1]}.",
+            f"Replication factor {replicas} is not possible: every topic has {count} replica{'s'[: count > 1]} here.",
         )
     if partitions != DEFAULT and partitions < 1:
         raise LonghallError(Code.INVALID_PARTITION_COUNT, "A topic has at least one partition.")
     return partitions
+
+
+def _check_assignments(nodes: list[int], assignments: Sequence[Sequence[int]]) -> None:
+    for assigned in assignments:
+        if not assigned or assigned[0] != nodes[0] or sorted(assigned) != sorted(nodes):
+            said = f"brokers {nodes}, {nodes[0]} first" if len(nodes) > 1 else f"broker {nodes[0]}, the only one"
+            raise LonghallError(Code.INVALID_REPLICA_ASSIGNMENT, f"Every partition is stored by {said}.")
 
 
 def _changed(have: TopicConfiguration, changes: Sequence[ConfigurationChange]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from longhall.doors.sqs.wire.faults import INVALID_ADDRESS, SqsError, wrong_value
+from longhall.doors.sqs.wire.faults import INVALID_ADDRESS, INVALID_PARAMETER, SqsError, wrong_value
 
 NAME_LENGTH_MAX: Final = 80
 FIFO_SUFFIX: Final = ".fifo"
@@ -43,15 +43,11 @@ def check_name(name: str, fifo: bool) -> None:
     if fifo:
         stem = name.removesuffix(FIFO_SUFFIX)
         if stem == name or _MADE.fullmatch(stem) is None or len(name) > NAME_LENGTH_MAX:
-            raise wrong_value(
-                "QueueName",
-                name,
+            raise SqsError(
+                INVALID_PARAMETER,
                 "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, "
-                "must end with .fifo suffix and be 1 to 80 in length.",
+                "must end with .fifo suffix and be 1 to 80 in length",
             )
     elif _MADE.fullmatch(name) is None:
-        raise wrong_value(
-            "QueueName",
-            name,
-            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length.",
-        )
+        said = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+        raise SqsError(INVALID_PARAMETER, said)

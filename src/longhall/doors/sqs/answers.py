@@ -9,13 +9,14 @@ from http import HTTPStatus
 from typing import Final, final
 
 from longhall.doors.sqs.door import Door
-from longhall.doors.sqs.wire import json, xml
+from longhall.doors.sqs.wire import json, query_json, xml
 from longhall.doors.sqs.wire.faults import UNAVAILABLE, SqsError
 from longhall.doors.sqs.wire.results import Nothing, Result
 
 _CLOSE: Final = b"Connection: close\r\n"
 _JSON_HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: " + json.CONTENT_TYPE.encode() + b"\r\n"
 _XML_HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: " + xml.CONTENT_TYPE.encode() + b"\r\n"
+_QUERY_JSON_HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: " + query_json.CONTENT_TYPE.encode() + b"\r\n"
 
 _encode = json.encode_result
 
@@ -53,14 +54,28 @@ class Answers:
         request_id = self._next_id()
         return self._whole(_XML_HEAD, request_id, xml.encode_result(action, result, request_id.decode()), closes)
 
-    def error(self, error: SqsError, as_query: bool, closes: bool) -> bytes:
+    def query_json(self, action: str, result: Result, closes: bool) -> bytes:
+        """A response in the Query protocol for a client that accepts JSON."""
+        request_id = self._next_id()
+        body = query_json.encode_result(action, result, request_id.decode())
+        return self._whole(_QUERY_JSON_HEAD, request_id, body, closes)
+
+    def unknown_operation(self, closes: bool) -> bytes:
+        """The response to a GET of a queue's URL without an action."""
+        head = f"HTTP/1.1 {_line(HTTPStatus.NOT_FOUND)}\r\nContent-Type: {xml.CONTENT_TYPE}\r\n"
+        return self._whole(head.encode(), self._next_id(), xml.UNKNOWN_OPERATION, closes)
+
+    def error(self, error: SqsError, as_query: bool, closes: bool, wants_json: bool = False) -> bytes:
         """An error in either protocol."""
         request_id = self._next_id()
         fault = error.fault
         head = f"HTTP/1.1 {_line(fault.status)}\r\n"
         if fault is UNAVAILABLE:
             head += "Retry-After: 1\r\n"
-        if as_query:
+        if as_query and wants_json:
+            body = query_json.encode_error(error, request_id.decode())
+            head += f"Content-Type: {query_json.CONTENT_TYPE}\r\n"
+        elif as_query:
             body = xml.encode_error(error, request_id.decode())
             head += f"Content-Type: {xml.CONTENT_TYPE}\r\n"
         else:

@@ -15,6 +15,7 @@ import msgspec
 
 from longhall.broker.configuration import IN_THE_HALL, PLACEMENT, PLACEMENTS, check
 from longhall.doors.sqs.door import Door
+from longhall.doors.sqs.extension_attributes import QUEUE_ATTRIBUTES, extension_attributes, extension_setting
 from longhall.doors.sqs.policies import (
     check_policy,
     check_redrive_allow_policy,
@@ -31,6 +32,7 @@ IN_FLIGHT_MAX: Final = 120_000
 KEY_REUSE_S: Final = 300
 
 _FIFO_ONLY: Final = frozenset({"FifoQueue", "ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit"})
+_FIFO_MODES: Final = frozenset({"DeduplicationScope", "FifoThroughputLimit"})
 _READ_ONLY: Final = frozenset(
     {
         "ApproximateNumberOfMessages",
@@ -62,7 +64,7 @@ _OTHERS: Final = frozenset(
     }
 )
 _OURS: Final = frozenset(  # See `extensions`.
-    {"LonghallAcknowledge", "LonghallPlacement", "LonghallPriorities", "LonghallSettled"}
+    {"LonghallAcknowledge", "LonghallPlacement", "LonghallPriorities", "LonghallSettled"} | QUEUE_ATTRIBUTES
 )
 WRITABLE: Final = frozenset(_SECONDS) | _FIFO_ONLY | _OTHERS | _OURS
 READABLE: Final = WRITABLE | _READ_ONLY | {"All"}
@@ -73,10 +75,8 @@ _NUMBER = re.compile(r"[0-9]{1,10}")
 def new_settings(door: Door, name: str, attributes: Mapping[str, str], tags: Mapping[str, str]) -> QueueSettings:
     """The settings of a new queue. Raises SqsError."""
     fifo = "FifoQueue" in attributes
-    if fifo and attributes["FifoQueue"] != "true":
-        if attributes["FifoQueue"] == "false":
-            raise unknown("FifoQueue")  # As in the service: a standard queue does not have the attribute.
-        raise wrong("FifoQueue")
+    if fifo and not _flag("FifoQueue", attributes["FifoQueue"]):
+        raise unknown("FifoQueue")  # As in the service: a standard queue does not have the attribute.
     settings = QueueSettings(
         retention_ms=RETENTION_S * 1000,
         message_bytes_max=door.limits.message_bytes_max,
@@ -93,6 +93,9 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
     changes: dict[str, object] = {}
     kept = dict(settings.door)
     for attribute, value in attributes.items():
+        if attribute in _FIFO_MODES and not settings.fifo:
+            said = f"You can specify the {attribute} only when FifoQueue is set to true."
+            raise SqsError(INVALID_ATTRIBUTE_NAME, said)
         if attribute not in WRITABLE or (attribute in _FIFO_ONLY and not settings.fifo):
             raise unknown(attribute)
         if attribute in _SECONDS:
@@ -104,7 +107,7 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
         elif attribute == "DeduplicationScope":
             changes["deduplication_scope"] = _word(attribute, value, _SCOPES)
         elif attribute == "RedrivePolicy":
-            changes["dead_letters"] = read_redrive_policy(name, value) if value else None
+            changes["dead_letters"] = read_redrive_policy(value) if value else None
         elif attribute == "LonghallPriorities":
             changes["priorities"] = _number(attribute, value, 1, 1 if settings.fifo else 255)
         elif attribute == "LonghallSettled":
@@ -113,20 +116,34 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
             changes["acknowledge"] = _word(attribute, value, {word: word for word in ("one", "quorum", "all")})
         elif attribute == "LonghallPlacement":
             changes["placement"] = _placement(attribute, value)
+        elif attribute in QUEUE_ATTRIBUTES:
+            field, setting = extension_setting(attribute, value)
+            changes[field] = setting
         elif attribute == "FifoQueue":
-            if value != "true":
+            if value.lower() != "true":
                 raise wrong(attribute, "Modifying queue type is not supported.")
         else:
             _keep(kept, attribute, value)
-    if "KmsMasterKeyId" in kept and kept.get("SqsManagedSseEnabled") == "true":
-        if attributes.get("KmsMasterKeyId") and attributes.get("SqsManagedSseEnabled") == "true":
-            raise wrong("SqsManagedSseEnabled", "You can use one type of server-side encryption (SSE) at one time.")
-        # The attribute of this request replaces the other.
-        del kept["SqsManagedSseEnabled" if attributes.get("KmsMasterKeyId") else "KmsMasterKeyId"]
+    _reconcile_keys(kept, attributes)
     settings = msgspec.structs.replace(settings, door=kept, **changes)
     if kept.get("FifoThroughputLimit") == "perMessageGroupId" and settings.deduplication_scope != "group":
-        raise wrong("FifoThroughputLimit", "perMessageGroupId is allowed only when DeduplicationScope is messageGroup.")
+        raise wrong(
+            "FifoThroughputLimit",
+            "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup.",
+        )
     return settings
+
+
+def _reconcile_keys(kept: dict[str, str], attributes: Mapping[str, str]) -> None:
+    """One kind of encryption at a time: the attribute of this request replaces the other kind."""
+    if attributes.get("KmsMasterKeyId"):
+        if attributes.get("SqsManagedSseEnabled", "").lower() == "true":
+            raise wrong("SqsManagedSseEnabled", "You can use one type of server-side encryption (SSE) at one time.")
+        kept["SqsManagedSseEnabled"] = "false"
+    elif attributes.get("SqsManagedSseEnabled", "").lower() == "true":
+        kept.pop("KmsMasterKeyId", None)
+    if "KmsMasterKeyId" not in kept:
+        kept.pop("KmsDataKeyReusePeriodSeconds", None)  # It is an attribute of the key.
 
 
 def read_attributes(door: Door, view: QueueView, names: Iterable[str], depth: Depth) -> dict[str, str]:
@@ -172,7 +189,7 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
     """Every attribute that follows from the settings."""
     out = {attribute: str(getattr(settings, field) // 1000) for attribute, field in _SECONDS.items()}
     out["MaximumMessageSize"] = str(settings.message_bytes_max)
-    out["SqsManagedSseEnabled"] = "false"
+    out["SqsManagedSseEnabled"] = "true"
     if settings.priorities > 1:
         out["LonghallPriorities"] = str(settings.priorities)
     if settings.settled != "free":
@@ -181,6 +198,7 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
         out["LonghallAcknowledge"] = settings.acknowledge
     if settings.placement != IN_THE_HALL:
         out["LonghallPlacement"] = settings.placement
+    out.update(extension_attributes(settings))
     if settings.dead_letters is not None:
         out["RedrivePolicy"] = write_redrive_policy(door, settings.dead_letters)
     if settings.fifo:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 from longhall.broker.pending import Pending
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR
 from longhall.cluster.rpc.operation import Caller as ServiceCaller
 from longhall.doors.sqs.addresses import queue_of_url
 from longhall.doors.sqs.keys import Keys
-from longhall.doors.sqs.limits import SqsLimits
+from longhall.doors.sqs.limits import SendRate, SqsLimits
+from longhall.doors.sqs.wire.faults import THROTTLED, SqsError
 from longhall.doors.sqs.wire.results import Result
 from longhall.queues.messages import QueueView
 from longhall.service.queue_operations import DescribeQueue
 from longhall.service.router import Router
+from longhall.world.ports import Clock
 
 URLS_KNOWN_MAX = 4_096
 
@@ -36,12 +39,15 @@ class Door:
         account: str = ACCOUNT,
         limits: SqsLimits | None = None,
         keys: Keys | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.service = service
         self.region = region
         self.account = account
         self.limits = limits or SqsLimits()
         self.keys = keys
+        self._clock = clock
+        self._sends = SendRate(self.limits.fifo_sends_max)
         self.reuse_ms = REUSE_MS  # How long the name of a deleted queue cannot be used again.
         self.scheme = "http"
         self.authority = ""  # Set when the door opens: host and port for clients without a `Host` header.
@@ -65,6 +71,16 @@ class Door:
         """Raises SqsError if the queue's key cannot be used. For requests that send or receive messages."""
         if self.keys is not None:
             self.keys.check(view.settings)
+
+    def check_rate(self, view: QueueView, groups: Iterable[str]) -> None:
+        """Raises SqsError if a FIFO queue has had its sends of this second: together, or in one of these groups if its
+        limit is `perMessageGroupId`.
+        """
+        if not self.limits.fifo_sends_max or self._clock is None or not view.settings.fifo:
+            return
+        by_group = view.settings.door.get("FifoThroughputLimit") == "perMessageGroupId"
+        if not self._sends.admits(view.name, groups if by_group else ("",), self._clock.monotonic_ms()):
+            raise SqsError(THROTTLED, "The request was denied due to request throttling.")
 
     def url(self, name: str, host: str) -> str:
         """A queue's URL for a client whose `Host` header is `host`."""
@@ -91,9 +107,10 @@ class Later:
 class Caller:
     """The client of a request, as a handler sees it."""
 
-    __slots__ = ("access_key", "host", "identity")
+    __slots__ = ("access_key", "host", "identity", "trace")
 
-    def __init__(self, host: str, access_key: str) -> None:
+    def __init__(self, host: str, access_key: str, trace: str = "") -> None:
         self.host = host
         self.access_key = access_key
-        self.identity = ServiceCaller(access_key)
+        self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
+        self.identity = ServiceCaller(access_key) if access_key else NOBODY_IN_PARTICULAR

@@ -1,7 +1,7 @@
 """The one table from our refusals to the errors of the service. A test proves that every code is in it.
 
-Two lines depend on the action, which `settling` knows: a receipt that a newer lease has superseded (deleting with it is
-no error on a standard queue), and a message that is not in flight (deleting it again is never an error).
+Two lines depend on the action, which `settling` knows: a receipt that a newer lease has superseded, and a message that
+is not in flight (deleting it again is never an error).
 """
 
 from __future__ import annotations
@@ -61,8 +61,14 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.CORRUPT_MESSAGE: faults.INTERNAL,
     Code.STORAGE_DAMAGED: faults.INTERNAL,
     # Codes of other doors do not occur here; these are the nearest errors.
+    Code.UNKNOWN_EXCHANGE: faults.NO_SUCH_RESOURCE,
+    Code.UNKNOWN_VIRTUAL_HOST: faults.NO_SUCH_RESOURCE,
+    Code.EXCHANGE_IN_USE: faults.UNSUPPORTED,
+    Code.QUEUE_IN_USE: faults.UNSUPPORTED,
+    Code.QUEUE_NOT_EMPTY: faults.UNSUPPORTED,
     Code.INVALID_PARTITION_COUNT: faults.INVALID_ATTRIBUTE_VALUE,
     Code.INVALID_REPLICATION: faults.INVALID_ATTRIBUTE_VALUE,
+    Code.INVALID_REPLICA_ASSIGNMENT: faults.INVALID_ATTRIBUTE_VALUE,
     Code.INVALID_COMMIT_SIZE: faults.INVALID_PARAMETER,
     Code.KEY_REQUIRED: faults.INVALID_PARAMETER,
     Code.OFFSET_OUT_OF_RANGE: faults.INVALID_PARAMETER,
@@ -73,6 +79,11 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.UNKNOWN_MEMBER: faults.INVALID_PARAMETER,
     Code.FENCED_INSTANCE: faults.INVALID_PARAMETER,
     Code.ILLEGAL_GENERATION: faults.INVALID_PARAMETER,
+    Code.FENCED_MEMBER_EPOCH: faults.INVALID_PARAMETER,
+    Code.STALE_MEMBER_EPOCH: faults.INVALID_PARAMETER,
+    Code.UNRELEASED_INSTANCE: faults.INVALID_PARAMETER,
+    Code.UNSUPPORTED_ASSIGNOR: faults.INVALID_PARAMETER,
+    Code.INVALID_REGULAR_EXPRESSION: faults.INVALID_PARAMETER,
     Code.REBALANCE_IN_PROGRESS: faults.UNAVAILABLE,
     Code.GROUP_FULL: faults.OVER_LIMIT,
     Code.GROUP_NOT_EMPTY: faults.UNSUPPORTED,
@@ -94,7 +105,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
 }
 
 _SENTENCES: Final[dict[Code, str]] = {
-    Code.UNKNOWN_QUEUE: "The specified queue does not exist.",
+    Code.UNKNOWN_QUEUE: faults.NO_SUCH_QUEUE_MESSAGE,
     Code.INVALID_RECEIPT: "The input receipt handle is invalid.",
     Code.RECEIPT_OF_OTHER_VERSION: "The specified receipt handle isn't valid for the current version.",
     Code.RECEIPT_SUPERSEDED: "The receipt handle has expired.",
@@ -103,13 +114,17 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.QUEUE_DELETED_RECENTLY: "You must wait 60 seconds after deleting a queue before you can create another with "
     "the same name.",
     Code.QUEUE_FULL: "The queue is full.",
-    Code.PURGE_RUNNING: "Only one PurgeQueue operation is allowed every 60 seconds.",
-    Code.MOVE_RUNNING: "There is already a task running. Only one active task is allowed for a source queue.",
-    Code.MOVE_UNKNOWN: "The task does not exist.",
+    Code.MOVE_RUNNING: "There is already a task running. Only one active task is allowed for a source queue arn at a "
+    "given time.",
+    Code.MOVE_UNKNOWN: "Task does not exist.",
     Code.COMMIT_BACKLOG: "Too much that was sent waits for its commit; try again later.",
     Code.OVERLOADED: "The request was throttled; try again later.",
     Code.OVER_QUOTA: "The request was throttled; try again later.",
 }
+
+_ALWAYS: Final = frozenset(
+    {Code.UNKNOWN_QUEUE, Code.QUEUE_DELETED_RECENTLY, Code.TOO_MANY_IN_FLIGHT, Code.MOVE_RUNNING, Code.MOVE_UNKNOWN}
+)
 
 
 def error_of(code: Code, message: str = "") -> SqsError:
@@ -120,8 +135,8 @@ def error_of(code: Code, message: str = "") -> SqsError:
 
 
 def translate(error: LonghallError) -> SqsError:
-    """The same for a raised error. UNKNOWN_QUEUE always has the sentence of the service."""
-    return error_of(error.code, "" if error.code is Code.UNKNOWN_QUEUE else str(error))
+    """The same for a raised error. Some codes always have the sentence of the service."""
+    return error_of(error.code, "" if error.code in _ALWAYS else str(error))
 
 
 def failed_entry(entry_id: str, error: SqsError) -> BatchResultErrorEntry:

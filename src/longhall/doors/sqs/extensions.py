@@ -8,8 +8,13 @@
                                                the answer to it. It goes to the reply queue that the message names, and
                                                the message is deleted in the same step
     `longhall.fate`                            seen by receivers of a reply queue: what became of a message
+    `longhall.stamp`                           a Number: the sender's order, for queues with `LonghallLateStamped`
     an element of `MessageAttributeNames`      `longhall.filter=` and a selector or a policy: only what fits is
                                                received, and the rest stays for others
+                                               `longhall.weights=` and queues with weights, "orders=3,mail=1": messages
+                                               of all of them, in proportion; each has the attribute `longhall.queue`
+                                               `longhall.partition`, `longhall.offset`, `longhall.sequence`: Numbers
+                                               that say where the message is in its log, for who names them
     queue attributes `LonghallPriorities`,     how many levels a queue has, from 1 to 255, chosen when it is made;
     `LonghallSettled`,                         whether it keeps what is deleted until retention ends: `free` or `keep`;
     `LonghallAcknowledge`,                     how many hosts of a cluster have what was taken: `one`, `quorum`, `all`;
@@ -37,11 +42,21 @@ CORRELATION_ID: Final = "longhall.correlation-id"
 REPORT_FATE: Final = "longhall.report-fate"
 ANSWERS: Final = "longhall.answers"
 FATE: Final = "longhall.fate"
+STAMP: Final = "longhall.stamp"
+QUEUE: Final = "longhall.queue"
+PARTITION: Final = "longhall.partition"
+OFFSET: Final = "longhall.offset"
+SEQUENCE: Final = "longhall.sequence"
+WEIGHTS: Final = "longhall.weights="
+WEIGHTED_QUEUES_MAX: Final = 100
 CORRELATION_BYTES_MAX: Final = 1024
 FILTER: Final = "longhall.filter="
 
 _LEVEL = re.compile(rb"[0-9]{1,3}")
-_OURS: Final = frozenset({PRIORITY, REPLY_TO, CORRELATION_ID, REPORT_FATE, ANSWERS})
+_STAMP = re.compile(rb"[0-9]{1,18}")
+_WEIGHT = re.compile(r"[0-9]{1,7}")
+_OURS: Final = frozenset({PRIORITY, REPLY_TO, CORRELATION_ID, REPORT_FATE, ANSWERS, STAMP})
+_POSITIONS: Final = frozenset({PARTITION, OFFSET, SEQUENCE})
 
 
 def extended(message: Outgoing) -> Outgoing:
@@ -53,6 +68,8 @@ def extended(message: Outgoing) -> Outgoing:
     ours = ExtendedOutgoing(body=message.body, attributes=others, sent=attributes)
     if PRIORITY in attributes:
         ours.priority = _level(attributes[PRIORITY])
+    if STAMP in attributes:
+        ours.stamp = _stamp(attributes[STAMP])
     ours.reply_to = queue_named(_text(attributes, REPLY_TO))
     if REPLY_TO in attributes and not is_legal_name(ours.reply_to):
         raise SqsError(INVALID_PARAMETER, f"The message attribute '{REPLY_TO}' must be the name of a queue.")
@@ -87,6 +104,8 @@ def received_attributes(delivery: Delivery) -> dict[str, Attribute]:
         found[CORRELATION_ID] = ("String", delivery.correlation_id.encode())
     if delivery.report_fate:
         found[REPORT_FATE] = ("String", b"true")
+    if delivery.stamp:
+        found[STAMP] = ("Number", b"%d" % delivery.stamp)
     if delivery.fate:
         found[FATE] = ("String", delivery.fate.encode())
     return found
@@ -99,6 +118,47 @@ def _level(attribute: Attribute) -> int:
             INVALID_PARAMETER, f"The message attribute '{PRIORITY}' must be a Number from 0 to {PRIORITY_MAX}."
         )
     return int(value)
+
+
+def _stamp(attribute: Attribute) -> int:
+    data_type, value = attribute
+    if data_type != "Number" or _STAMP.fullmatch(value) is None:
+        raise SqsError(INVALID_PARAMETER, f"The message attribute '{STAMP}' must be a Number of up to 18 digits.")
+    return int(value)
+
+
+def positions_in(names: Sequence[str]) -> frozenset[str]:
+    """The attributes of the position that a receive request names."""
+    return _POSITIONS.intersection(names)
+
+
+def position_attributes(delivery: Delivery, names: frozenset[str]) -> dict[str, Attribute]:
+    """Where a message is in its log, as far as the receiver wants to know."""
+    sequence = delivery.sequence if delivery.sequence >= 0 else delivery.offset
+    every = {PARTITION: delivery.partition, OFFSET: delivery.offset, SEQUENCE: sequence}
+    return {name: ("Number", b"%d" % number) for name, number in every.items() if name in names}
+
+
+def weights_in(names: Sequence[str], queue: str) -> dict[str, int]:
+    """The queues and weights among the attribute names of a receive request for `queue`, which is one of them; empty if
+    the request is for one queue. Raises SqsError.
+    """
+    found = [name for name in names if name.startswith(WEIGHTS)]
+    if not found:
+        return {}
+    weights: dict[str, int] = {}
+    for pair in found[0].removeprefix(WEIGHTS).split(","):
+        name, equals, weight = pair.partition("=")
+        if not equals or not is_legal_name(name) or name in weights or _WEIGHT.fullmatch(weight) is None:
+            raise SqsError(INVALID_PARAMETER, f"Write '{WEIGHTS}' with queues and weights: '{WEIGHTS}orders=3,mail=1'.")
+        weights[name] = int(weight)
+    if len(found) > 1 or len(weights) > WEIGHTED_QUEUES_MAX:
+        raise SqsError(
+            INVALID_PARAMETER, f"A request can have one '{WEIGHTS}' with up to {WEIGHTED_QUEUES_MAX} queues."
+        )
+    if queue not in weights:
+        raise SqsError(INVALID_PARAMETER, f"The queue of the request, '{queue}', must be one of those in '{WEIGHTS}'.")
+    return weights
 
 
 def _text(attributes: dict[str, Attribute], name: str) -> str:

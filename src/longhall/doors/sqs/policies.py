@@ -42,8 +42,8 @@ _ACTIONS: Final = frozenset(
 class RedrivePolicy(msgspec.Struct, rename="camel"):
     """The target of dead letters. Some tools write the number as a string."""
 
-    dead_letter_target_arn: str
-    max_receive_count: int | str
+    dead_letter_target_arn: str | None = None
+    max_receive_count: int | str | None = None
 
 
 class RedriveAllowPolicy(msgspec.Struct, rename="camel"):
@@ -53,18 +53,21 @@ class RedriveAllowPolicy(msgspec.Struct, rename="camel"):
     source_queue_arns: list[str] | None = None
 
 
-def read_redrive_policy(name: str, text: str) -> DeadLetters:
-    """A RedrivePolicy for the queue `name`; `check_dead_letters` checks its target. Raises SqsError."""
+def read_redrive_policy(text: str) -> DeadLetters:
+    """A RedrivePolicy; `check_dead_letters` checks its target. Raises SqsError."""
     try:
         policy = msgspec.json.decode(text, type=RedrivePolicy)
-        attempts_max = int(policy.max_receive_count)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        raise _wrong_redrive(text, "It must have deadLetterTargetArn and maxReceiveCount.") from None
+    except (msgspec.DecodeError, RecursionError):
+        raise _wrong_redrive(text, "Redrive policy is not a valid JSON map.") from None
+    if policy.dead_letter_target_arn is None or policy.max_receive_count is None:
+        missing = "deadLetterTargetArn" if policy.dead_letter_target_arn is None else "maxReceiveCount"
+        raise _wrong_redrive(text, f"Redrive policy does not contain mandatory attribute: {missing}.")
+    count = str(policy.max_receive_count)
+    attempts_max = int(count) if count.isascii() and count.isdigit() and len(count) < 10 else 0
     if not 1 <= attempts_max <= 1000:
-        raise _wrong_redrive(text, "Invalid value for maxReceiveCount: must be between 1 and 1000.")
+        reason = f"Invalid value for maxReceiveCount: {count}, valid values are from 1 to 1000 both inclusive."
+        raise _wrong_redrive(text, reason)
     target_name = queue_of_arn("RedrivePolicy", policy.dead_letter_target_arn)
-    if target_name == name:
-        raise _wrong_redrive(text, "A queue cannot be its own dead letter target.")
     # Deleting an SQS queue deletes its messages.
     return DeadLetters(queue=target_name, attempts_max=attempts_max, on_delete=False)
 
@@ -141,7 +144,8 @@ def with_permission(door: Door, name: str, policy: str, label: str, accounts: li
             raise wrong_value("PrincipalId", account, "Unable to verify.")
     for action in actions:
         if action not in _ACTIONS:
-            raise wrong_value("ActionName", action, "Only the names of queue actions and * are allowed.")
+            reason = "Please refer to the appropriate WSDL for a list of valid actions."
+            raise wrong_value("ActionName", f"SQS:{action}", reason)
     if len(actions) > ACTIONS_MAX:
         raise SqsError(OVER_LIMIT, f"{len(actions)} Actions were found, maximum allowed is {ACTIONS_MAX}.")
     document = _document(door, name, policy)
@@ -170,7 +174,7 @@ def without_permission(door: Door, name: str, policy: str, label: str) -> str:
     statements = _statements(document)
     rest = [statement for statement in statements if statement.get("Sid") != label]
     if len(rest) == len(statements):
-        raise wrong_value("Label", label, "can't find label on existing policy.")
+        raise wrong_value("Label", label, "can't find label.")
     document["Statement"] = rest
     return msgspec.json.encode(document).decode() if rest else ""
 
@@ -179,7 +183,7 @@ def _document(door: Door, name: str, policy: str) -> dict[str, object]:
     if policy:
         document: dict[str, object] = msgspec.json.decode(policy, type=dict[str, object])
         return document
-    return {"Version": "2012-10-17", "Id": f"{door.arn(name)}/SQSDefaultPolicy"}
+    return {"Version": "2008-10-17", "Id": f"{door.arn(name)}/SQSDefaultPolicy"}
 
 
 def _statements(document: dict[str, object]) -> list[dict[str, object]]:

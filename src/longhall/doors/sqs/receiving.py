@@ -13,7 +13,7 @@ from typing import Final, final
 from longhall.doors.sqs.attributes import unknown
 from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body, is_binary
 from longhall.doors.sqs.door import Door
-from longhall.doors.sqs.extensions import filter_in, received_attributes
+from longhall.doors.sqs.extensions import QUEUE, filter_in, position_attributes, positions_in, received_attributes
 from longhall.doors.sqs.sending import SENDER, TRACE_HEADER
 from longhall.doors.sqs.text import decode
 from longhall.doors.sqs.wire.results import AttributeValueResult, MessageResult
@@ -38,6 +38,7 @@ _LET_PASS: Final = frozenset({"All", "Policy", "VisibilityTimeout", "MaximumMess
     "ReceiveMessageWaitTimeSeconds", "RedrivePolicy", "FifoQueue", "ContentBasedDeduplication", "KmsMasterKeyId",
     "KmsDataKeyReusePeriodSeconds", "DeduplicationScope", "FifoThroughputLimit", "RedriveAllowPolicy",
     "SqsManagedSseEnabled"})  # fmt: skip
+_EVERY: Final = frozenset({"All", ".*", "*"})  # Names of message attributes that mean all of them.
 _BASE64: Final[Attribute] = ("String", b"base64")
 
 
@@ -45,7 +46,7 @@ _BASE64: Final[Attribute] = ("String", b"base64")
 class WantedAttributes:
     """The attributes that a receiver requested."""
 
-    __slots__ = ("_all", "_names", "_prefixes", "_system", "filter")
+    __slots__ = ("_all", "_names", "_positions", "_prefixes", "_system", "filter")
 
     def __init__(self, system: Sequence[str], attributes: Sequence[str]) -> None:
         """Raises SqsError for an unknown system attribute, and for two filters."""
@@ -54,15 +55,20 @@ class WantedAttributes:
                 raise unknown(name)
         self._system: Sequence[str] = SYSTEM_ATTRIBUTES if "All" in system else system
         self.filter = filter_in(attributes)
-        self._all = "All" in attributes or ".*" in attributes
+        self._positions = positions_in(attributes)
+        self._all = not _EVERY.isdisjoint(attributes)
         self._names = frozenset(attributes)
-        self._prefixes = tuple(name[:-1] for name in attributes if name.endswith(".*"))
+        self._prefixes = tuple(name[:-2] for name in attributes if name.endswith(".*"))
 
-    def message(self, door: Door, delivery: Delivery) -> MessageResult:
-        """One message as the service shows it."""
+    def message(self, door: Door, delivery: Delivery, queue: str = "") -> MessageResult:
+        """One message as the service shows it. `queue` is its name in a receive from several."""
         text = decode(delivery.body)
         attributes = self._attributes(delivery.attributes) if delivery.attributes else {}
-        if delivery.priority or delivery.reply_to or delivery.correlation_id:
+        if self._positions:
+            attributes = {**attributes, **position_attributes(delivery, self._positions)}
+        if queue:
+            attributes = {**attributes, QUEUE: ("String", queue.encode())}
+        if delivery.priority or delivery.reply_to or delivery.correlation_id or delivery.stamp:
             attributes = {**attributes, **self._attributes(received_attributes(delivery))}
         body = delivery.body
         if text is None:

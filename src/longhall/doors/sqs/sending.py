@@ -9,7 +9,7 @@ import hashlib
 import re
 from typing import Final
 
-from longhall.doors.sqs.digests import is_binary
+from longhall.doors.sqs.digests import digest_of_attributes, is_binary
 from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.extensions import extended, sent_attributes
 from longhall.doors.sqs.text import encode
@@ -30,7 +30,8 @@ ATTRIBUTE_NAME_LENGTH_MAX: Final = 256
 TRACE_HEADER: Final = "AWSTraceHeader"
 SENDER: Final = "SenderId"
 
-_NAME = re.compile(r"[A-Za-z0-9_\-.]{1,256}")
+_NAME = re.compile(r"[A-Za-z0-9_\-.\u00c0-\u017f]*")  # The service takes accented Latin letters too.
+_ALLOWED_CHARACTERS: Final = "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
 _RESERVED = re.compile(r"(?i)(aws|amazon)\.")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
@@ -45,20 +46,23 @@ def outgoing(
         raise missing("MessageBody")
     body = encode(request.message_body)
     if body is None:
-        raise SqsError(INVALID_CONTENTS, "Invalid characters found. Allowed: #x9 | #xA | #xD | #x20 to #xD7FF | "
-                       "#xE000 to #xFFFD | #x10000 to #x10FFFF.")  # fmt: skip
+        said = "Invalid characters found. Valid unicode characters are "
+        raise SqsError(INVALID_CONTENTS, said + _ALLOWED_CHARACTERS)
     message = Outgoing(body=body)
     if request.message_attributes:
         message.attributes = _attributes(request.message_attributes)
         message = extended(message)
     if request.message_system_attributes:
         message.system = _system_attributes(request.message_system_attributes)
+    if caller.trace and TRACE_HEADER not in message.system:
+        message.system = {**message.system, TRACE_HEADER: caller.trace}
     if caller.access_key:
         message.system = {**message.system, SENDER: caller.access_key}
     bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)  # Over the first it is stored in parts.
     if size_bytes(message) > bytes_max:
+        what = "are invalid" if isinstance(request, SendMessageRequest) else "cannot be validated"
         reason = f"Message must be shorter than {bytes_max} bytes."
-        raise SqsError(INVALID_PARAMETER, f"One or more parameters are invalid. Reason: {reason}")
+        raise SqsError(INVALID_PARAMETER, f"One or more parameters {what}. Reason: {reason}")
     if request.delay_seconds is not None:
         message.delay_ms = _delay_ms(door, settings, request.delay_seconds)
     if settings.fifo:
@@ -113,11 +117,7 @@ def _order(
     elif settings.deduplication == "content":
         message.deduplication_id = hashlib.sha256(message.body).hexdigest()
     else:
-        raise SqsError(
-            INVALID_PARAMETER,
-            "The queue should either have ContentBasedDeduplication enabled or "
-            "MessageDeduplicationId provided explicitly",
-        )
+        raise _no_deduplication_id()
 
 
 def _attributes(values: dict[str, AttributeValue]) -> dict[str, Attribute]:
@@ -126,34 +126,78 @@ def _attributes(values: dict[str, AttributeValue]) -> dict[str, Attribute]:
         raise SqsError(INVALID_PARAMETER, said)
     out: dict[str, Attribute] = {}
     for name, value in values.items():
-        if _NAME.fullmatch(name) is None or name[0] == "." or name[-1] == "." or ".." in name:
-            raise _wrong(name, "has a name that is not allowed")
-        if _RESERVED.match(name):
-            raise _wrong(name, "has a name with a prefix that is reserved")
+        _check_name(name)
         out[name] = _attribute(name, value)
     return out
+
+
+def _check_name(name: str) -> None:
+    if not 0 < len(name) <= ATTRIBUTE_NAME_LENGTH_MAX:
+        said = f"Message (user) attribute names must be shorter than {ATTRIBUTE_NAME_LENGTH_MAX} Bytes"
+        raise SqsError(INVALID_PARAMETER, said)
+    if _NAME.fullmatch(name) is None:
+        said = "Message (user) attributes name can only contain upper and lower score characters, digits, periods, "
+        raise SqsError(INVALID_PARAMETER, said + "hyphens and underscores. ")
+    if _RESERVED.match(name) or name[0] == "." or name[-1] == "." or ".." in name:
+        raise SqsError(
+            INVALID_PARAMETER,
+            "You can't use message attribute names beginning with 'AWS.' or 'Amazon.'. These strings are reserved for "
+            "internal use. Additionally, they cannot start or end with '.', or have two of them in succession.",
+        )
 
 
 def _attribute(name: str, value: AttributeValue) -> Attribute:
     data_type = value.data_type
     if not data_type:
-        raise _wrong(name, "must contain a non-empty attribute type")
-    if _TYPE.fullmatch(data_type) is None or len(data_type) > ATTRIBUTE_NAME_LENGTH_MAX or encode(data_type) is None:
-        raise _wrong(name, "has an invalid type; it must be String, Number or Binary, or one of those with a label")
+        raise SqsError(INVALID_PARAMETER, f"The message attribute '{name}' must contain non-empty attribute type.")
+    if len(data_type) > ATTRIBUTE_NAME_LENGTH_MAX:
+        said = f"Message (user) attribute types must be shorter than {ATTRIBUTE_NAME_LENGTH_MAX} Bytes"
+        raise SqsError(INVALID_PARAMETER, said)
+    if _TYPE.fullmatch(data_type) is None or encode(data_type) is None:
+        said = f"The message attribute '{name}' has an invalid message attribute type, the set of supported type "
+        raise SqsError(INVALID_PARAMETER, said + "prefixes is Binary, Number, and String.")
     if value.string_list_values or value.binary_list_values:
         raise SqsError(UNSUPPORTED, "Message attribute list values in SendMessage operation are not supported.")
     if is_binary(data_type):
         if not value.binary_value or value.string_value:
-            raise _wrong(name, f"must contain a non-empty value of type {data_type}")
+            raise _empty(name, "Binary")
         return data_type, value.binary_value
     if not value.string_value or value.binary_value:
-        raise _wrong(name, f"must contain a non-empty value of type {data_type}")
+        raise _empty(name, "String" if data_type.startswith("String") else "Number")
     encoded = encode(value.string_value)
     if encoded is None:
-        raise SqsError(INVALID_CONTENTS, f"The message attribute '{name}' holds characters that are not allowed.")
+        said = f"Invalid characters found in the message (user) attribute '{name}'. Valid unicode characters are "
+        raise SqsError(INVALID_PARAMETER, said + _ALLOWED_CHARACTERS)
     if data_type.startswith("Number") and _NUMBER.fullmatch(value.string_value) is None:
         raise SqsError(INVALID_PARAMETER, f"Can't cast the value of message (user) attribute '{name}' to a number.")
     return data_type, encoded
+
+
+def digest_of_system(request: SendMessageRequest | SendMessageBatchRequestEntry) -> str | None:
+    """The MD5 of the system attributes of a request that `outgoing` accepts; None if it has none."""
+    trace = (request.message_system_attributes or {}).get(TRACE_HEADER)
+    if trace is None:
+        return None
+    return digest_of_attributes({TRACE_HEADER: (trace.data_type, (trace.string_value or "").encode())})
+
+
+def check_order(settings: QueueSettings, entries: list[SendMessageBatchRequestEntry]) -> None:
+    """Raises SqsError for a batch to a FIFO queue in which an entry lacks its group or its deduplication id.
+
+    The service refuses such a batch as a whole.
+    """
+    for entry in entries:
+        if entry.message_deduplication_id is None and settings.deduplication != "content":
+            raise _no_deduplication_id()
+        if not entry.message_group_id:
+            raise SqsError(INVALID_PARAMETER, "The request must contain the parameter MessageGroupId.")
+
+
+def _no_deduplication_id() -> SqsError:
+    said = (
+        "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+    )
+    return SqsError(INVALID_PARAMETER, said)
 
 
 def _system_attributes(values: dict[str, AttributeValue]) -> dict[str, str]:
@@ -167,5 +211,10 @@ def _system_attributes(values: dict[str, AttributeValue]) -> dict[str, str]:
     return {}
 
 
+def _empty(name: str, kind: str) -> SqsError:
+    said = f"Message (user) attribute '{name}' must contain a non-empty value of type '{kind}'."
+    return SqsError(INVALID_PARAMETER, said)
+
+
 def _wrong(name: str, what: str) -> SqsError:
-    return SqsError(INVALID_PARAMETER, f"The message attribute '{name[:256]}' {what}.")
+    return SqsError(INVALID_PARAMETER, f"The message system attribute '{name[:256]}' {what}.")

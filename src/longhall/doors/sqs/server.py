@@ -22,6 +22,7 @@ from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import MESSAGE_HANDLERS, QUEUE_HANDLERS, MessageHandler, QueueHandler
 from longhall.doors.sqs.signing import Verifier
+from longhall.doors.sqs.text import decode
 from longhall.doors.sqs.wire import faults, json, query
 from longhall.doors.sqs.wire.faults import SqsError
 from longhall.doors.sqs.wire.requests import Request
@@ -31,6 +32,7 @@ from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.http import HttpConnection, factory_of
+from longhall.front.refused_requests import RefusedRequests
 from longhall.front.timeouts import Timeouts
 from longhall.meters import Histogram
 from longhall.queues.messages import QueueView
@@ -38,6 +40,7 @@ from longhall.world.ports import Clock, Entropy, Network
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # Escaping may triple a message of the service's largest size.
 
+_NOT_ON_QUEUES: Final = frozenset({"CreateQueue", "ListQueues"})  # Not at the URL of a queue, in the Query protocol.
 _METHODS: Final = (b"GET", b"POST")
 
 _log = logging.getLogger("longhall.sqs")
@@ -77,6 +80,7 @@ class SqsServer(HttpGate):
         )
         self.seconds: dict[str, Histogram] = {}
         self.failures: Counter[tuple[str, str]] = Counter()  # By action and error code.
+        self._refused = RefusedRequests("sqs")
         self._clock = clock
         self._verifier = verifier
         self._on_loopback = False  # Set when the door opens.
@@ -180,7 +184,10 @@ class SqsServer(HttpGate):
             action = names.get("Action")
             if action is None:
                 if call.method == b"GET":
-                    call.ready(self._answers.welcome(self.door, call.closes))
+                    if path.strip(b"/"):
+                        call.ready(self._answers.unknown_operation(call.closes))
+                    else:
+                        call.ready(self._answers.welcome(self.door, call.closes))
                     return
                 raise SqsError(faults.MISSING_ACTION, "The request has neither an X-Amz-Target header nor an Action.")
             access_key = ""
@@ -189,7 +196,7 @@ class SqsServer(HttpGate):
             else:
                 refuse_pages(call.headers, self._on_loopback)
             operation = self._operations.get(action)
-            if operation is None:
+            if operation is None or (action in _NOT_ON_QUEUES and path.strip(b"/")):
                 said = f"The action {action[:100]} is not valid for this endpoint."
                 raise SqsError(faults.INVALID_ACTION, said)
             call.action = operation.action
@@ -219,7 +226,10 @@ class SqsServer(HttpGate):
         self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
     ) -> None:
         self._throttle(operation.waits)
-        caller = Caller(call.headers.get(b"host", b"").decode("latin-1"), access_key)
+        trace = call.headers.get(b"x-amzn-trace-id")
+        caller = Caller(
+            call.headers.get(b"host", b"").decode("latin-1"), access_key, "" if trace is None else decode(trace) or ""
+        )
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)
             self.connections.track(self._loop.create_task(self._finish(call, work, as_query)))
@@ -302,6 +312,8 @@ class SqsServer(HttpGate):
         call.ready(self._encode(call, result, as_query))
 
     def _encode(self, call: HttpCall, result: Result, as_query: bool) -> bytes:
+        if as_query and _wants_json(call):
+            return self._answers.query_json(call.action, result, call.closes)
         if as_query:
             return self._answers.xml(call.action, result, call.closes)
         return self._answers.json(result, call.closes)
@@ -309,7 +321,8 @@ class SqsServer(HttpGate):
     def refuse(self, call: HttpCall, error: SqsError, *, as_query: bool) -> None:
         """Answer with an error."""
         self.failures[call.action, error.fault.code] += 1
-        call.ready(self._answers.error(error, as_query, call.closes))
+        self._refused.note(call.action, error.fault.code, str(error), self._loop.time())
+        call.ready(self._answers.error(error, as_query, call.closes, _wants_json(call)))
 
     def _failed(self, call: HttpCall, error: BaseException, *, as_query: bool) -> None:
         if isinstance(error, LonghallError):
@@ -323,6 +336,10 @@ class SqsServer(HttpGate):
 def _operation(name: str) -> _Operation:
     decode = partial(json.decode_request, name)
     return _Operation(name, decode, MESSAGE_HANDLERS.get(name), QUEUE_HANDLERS.get(name), name == "ReceiveMessage")
+
+
+def _wants_json(call: HttpCall) -> bool:
+    return call.headers.get(b"accept", b"").startswith(b"application/json")
 
 
 def _queue_url(request: Any) -> str:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
-_CONTROLS: Final = bytes(code for code in range(0x20) if code not in (0x9, 0xA, 0xD))
+# Each forbidden control character becomes another byte. Without characters to delete, `translate` is twice as fast.
+_WITHOUT_CONTROLS: Final = bytes(
+    ord(" ") if code < 0x20 and code not in (0x9, 0xA, 0xD) else code for code in range(0x100)
+)
 _NONCHARACTERS: Final = ("\ufffe".encode(), "\uffff".encode())
 
 
 def is_allowed(encoded: bytes) -> bool:
     """True if UTF-8 bytes have allowed characters only."""
-    if len(encoded.translate(None, _CONTROLS)) != len(encoded):
+    if encoded.translate(_WITHOUT_CONTROLS) != encoded:
         return False
     return encoded.isascii() or not any(code in encoded for code in _NONCHARACTERS)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from longhall.doors.kafka.wire.apis import decode_response, encode_request
 from longhall.doors.kafka.wire.fetch import Buffer, FetchedPart, encode_fetch_response, parse_fetch
 from longhall.doors.kafka.wire.headers import decode_request_header
+from longhall.doors.kafka.wire.leader_hints import LeaderHint
 from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.schema import encode
@@ -65,12 +66,13 @@ def fetched_parts(draw: st.DrawFn) -> list[FetchedPart]:
         pieces = draw(st.lists(st.binary(max_size=200), max_size=3))
         records: list[Buffer] = [memoryview(b) if draw(st.booleans()) else b for b in pieces]
         aborted = draw(st.none() | st.lists(st.tuples(int64, int64), max_size=3))
-        parts.append(
-            FetchedPart(
-                topic, topic.encode()[:1] * 16, draw(st.integers(0, 99)), draw(st.integers(-1, 120)), draw(int64),
-                draw(int64), draw(int64), aborted, records,
-            )
+        part = FetchedPart(
+            topic, topic.encode()[:1] * 16, draw(st.integers(0, 99)), draw(st.integers(-1, 120)), draw(int64),
+            draw(int64), draw(int64), aborted, records,
         )  # fmt: skip
+        part.leader = draw(st.none() | st.builds(LeaderHint, st.integers(0, 3), st.integers(0, 9), st.just("a"),
+                                                 st.integers(0, 9), st.sampled_from((None, "east"))))  # fmt: skip
+        parts.append(part)
     return parts
 
 
@@ -101,8 +103,14 @@ def test_answers_are_written_as_the_table_writes_them(
         assert answer.log_start_offset == (part.log_start_offset if version >= 5 else -1)
         assert answer.preferred_read_replica == -1
         assert answer.records == b"".join(part.records)
+        hint, leader = (part.leader if version >= 12 else None), answer.current_leader
+        assert (leader.leader_id, leader.leader_epoch) == ((hint.node_id, hint.epoch) if hint is not None else (-1, -1))
         aborted = answer.aborted_transactions
         assert part.aborted == (None if aborted is None else [(a.producer_id, a.first_offset) for a in aborted])
+    hints = {part.leader.node_id: part.leader for part in parts if part.leader is not None and version >= 16}
+    assert [(broker.node_id, broker.host, broker.port, broker.rack) for broker in message.node_endpoints] == [
+        (hint.node_id, hint.host, hint.port, hint.rack) for hint in hints.values()
+    ]
 
 
 @settings(max_examples=200, deadline=None)

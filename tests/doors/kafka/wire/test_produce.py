@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from longhall.doors.kafka.wire.apis import decode_response, encode_request
 from longhall.doors.kafka.wire.headers import decode_request_header
+from longhall.doors.kafka.wire.leader_hints import LeaderHint
 from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.produce import ProducePart, encode_produce_response, parse_produce
@@ -43,6 +44,16 @@ def _records(frame: bytes, part: ProducePart) -> bytes | None:
     return None if part.records_size < 0 else frame[part.records_at : part.records_at + part.records_size]
 
 
+leader_hints = st.builds(
+    LeaderHint,
+    st.integers(0, 3),
+    st.integers(0, 2**31 - 1),
+    st.sampled_from(("127.0.0.1", "a.example")),
+    st.integers(0, 2**16 - 1),
+    st.sampled_from((None, "east")),
+)
+
+
 @st.composite
 def answered_parts(draw: st.DrawFn) -> list[ProducePart]:
     parts = []
@@ -54,6 +65,11 @@ def answered_parts(draw: st.DrawFn) -> list[ProducePart]:
         part.log_append_time_ms = draw(st.integers(-1, 2**50))
         part.log_start_offset = draw(st.integers(-1, 2**63 - 1))
         part.error_message = draw(st.sampled_from((None, None, "", "no", "nö" * 100)))
+        if part.error_code:
+            part.record_errors = draw(
+                st.none() | st.lists(st.tuples(st.integers(0, 9), st.text(max_size=9)), max_size=3)
+            )
+            part.leader = draw(st.none() | leader_hints)
         parts.append(part)
     return parts
 
@@ -82,6 +98,15 @@ def test_answers_are_written_as_the_table_writes_them(
         assert answer.log_append_time_ms == (part.log_append_time_ms if version >= 2 else -1)
         assert answer.log_start_offset == (part.log_start_offset if version >= 5 else -1)
         assert answer.error_message == (part.error_message if version >= 8 else None)
+        errors = [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors]
+        assert errors == ((part.record_errors or []) if version >= 8 else [])
+        hint = part.leader if version >= 10 else None
+        leader = answer.current_leader
+        assert (leader.leader_id, leader.leader_epoch) == ((hint.node_id, hint.epoch) if hint is not None else (-1, -1))
+    hints = {part.leader.node_id: part.leader for part in parts if part.leader is not None and version >= 10}
+    assert [(broker.node_id, broker.host, broker.port, broker.rack) for broker in message.node_endpoints] == [
+        (hint.node_id, hint.host, hint.port, hint.rack) for hint in hints.values()
+    ]
 
 
 @settings(max_examples=200, deadline=None)

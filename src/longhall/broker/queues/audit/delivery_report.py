@@ -6,9 +6,11 @@ A reply queue that is gone or full gets no report; this is counted and does not 
 from __future__ import annotations
 
 from longhall.broker.hall import Hall
+from longhall.broker.queues.dead_letters.late_arrivals import bury, letters_of_deleted
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import write_records
 from longhall.queues.delivery_reports import MessageInfo, report_record
+from longhall.queues.envelope import RANDOM_BYTES, new_message_id
 
 
 def report(hall: Hall, queue: RunningQueue, info: MessageInfo, fate: str, reason: str = "", attempts: int = 0) -> None:
@@ -16,8 +18,14 @@ def report(hall: Hall, queue: RunningQueue, info: MessageInfo, fate: str, reason
     if not info.reply_to:
         return
     now_ms = hall.time.now_ms()
-    record = report_record(info, queue.entry.name, fate, reason, attempts, now_ms)
+    message_id = new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
+    record = report_record(message_id, info, queue.entry.name, fate, reason, attempts, now_ms)
     target = hall.running_queue(info.reply_to)
+    letters = letters_of_deleted(hall, info.reply_to) if target is None else None
+    if letters is not None and letters.queue.decide_send(1, len(record.value or b"")) is None:
+        bury(hall, letters, info.reply_to, record, message=False)
+        queue.fates[fate] = queue.fates.get(fate, 0) + 1
+        return
     if target is None or target.queue.decide_send(1, len(record.value or b"")) is not None:
         queue.fates_lost += 1
         return

@@ -10,13 +10,23 @@ from typing import Final
 from longhall.broker.hall import Hall
 from longhall.broker.queues.audit.audit_log import audited, audits, note
 from longhall.broker.queues.audit.delivery_report import report
+from longhall.broker.queues.dead_letters.exchange_letters import route_letter
+from longhall.broker.queues.dead_letters.late_arrivals import letters_of_deleted
+from longhall.broker.queues.dead_letters.move_bounds import RETRY_MS, takes
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue, write_records
+from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import MessageInfo, fate_of_death, message_info_of
-from longhall.queues.envelope import Fields, dead_letter_record, decode_record, derive_message_id
-from longhall.queues.events import Died
+from longhall.queues.envelope import (
+    Fields,
+    body_bytes_of,
+    dead_letter_record,
+    decode_record,
+    derive_message_id,
+)
+from longhall.queues.events import Died, Returned
 from longhall.queues.leases import RETURNED_BY_HAND
-from longhall.queues.outcomes import LENGTH, Death
+from longhall.queues.outcomes import DELAYED, DELETED, LENGTH, Death
 from longhall.records.record import Record
 
 HOW: Final = {True: "returned", False: "lapsed"}
@@ -27,6 +37,14 @@ def dead_letter(hall: Hall, queue: RunningQueue, deaths: list[Death]) -> None:
     for death in deaths:
         if queue.queue.lease_of(death.lane, death.offset) is None:
             continue  # It has left the queue already.
+        visible_ms = _hidden_until_ms(hall, queue, death)
+        if visible_ms:
+            now_ms = hall.time.now_ms()
+            later = Returned(
+                queue=queue.number, lane=death.lane, offset=death.offset, at_ms=now_ms, visible_ms=visible_ms
+            )
+            write_queue(hall, queue, [later])
+            continue
         queue.deaths[death.reason] = queue.deaths.get(death.reason, 0) + 1
         record = death.candidate.payload if death.candidate is not None else None
         fields = decode_record(record, death.lane) if isinstance(record, Record) else None
@@ -37,8 +55,41 @@ def dead_letter(hall: Hall, queue: RunningQueue, deaths: list[Death]) -> None:
             _report(hall, queue, death, fields, target)
 
 
+def _hidden_until_ms(hall: Hall, queue: RunningQueue, death: Death) -> int:
+    """When a message can leave that cannot leave now; 0 if it can.
+
+    A message that is not due yet stays where readers of the topic see it, and is hidden from the queue. A dead letter
+    for which its target has no room stays too, and is tried again.
+    """
+    if death.candidate is None:
+        return 0
+    if death.reason == DELAYED:
+        return death.candidate.due_ms
+    target = _target_of(hall, queue, death)
+    record = death.candidate.payload
+    if target is None or not isinstance(record, Record) or takes(hall, target, 1, body_bytes_of(record)):
+        return 0
+    if death.reason == DELETED:
+        raise LonghallError(
+            Code.QUEUE_FULL,
+            f"The dead-letter queue '{target.entry.name}' has no room for the messages of '{queue.entry.name}'.",
+        )
+    return hall.time.now_ms() + RETRY_MS
+
+
+def _target_of(hall: Hall, queue: RunningQueue, death: Death) -> RunningQueue | None:
+    """The queue that a dead message moves to; None if it is dropped."""
+    if death.reason == LENGTH and queue.settings.when_full == "drop-oldest":
+        return None
+    return dead_letter_queue_of(hall, queue)
+
+
 def dead_letter_staged(hall: Hall, queue: RunningQueue, record: Record, fields: Fields, reason: str) -> None:
     """Move a delayed message to the dead-letter queue, if there is one. Inside an atomic write."""
+    if queue.settings.amqp is not None and queue.settings.amqp.letters_exchange is not None:
+        routed = route_letter(hall, queue, record, fields, reason)
+        report(hall, queue, message_info_of(fields), fate_of_death(reason, bool(routed)), reason)
+        return
     letters = dead_letter_queue_of(hall, queue)
     if letters is not None:
         now_ms = hall.time.now_ms()
@@ -51,13 +102,17 @@ def dead_letter_staged(hall: Hall, queue: RunningQueue, record: Record, fields: 
 def dead_letter_queue_of(hall: Hall, queue: RunningQueue) -> RunningQueue | None:
     """The dead-letter queue of a queue, if it exists."""
     letters = queue.settings.dead_letters
-    return hall.running_queue(letters.queue) if letters is not None else None
+    if letters is None:
+        return None
+    return hall.running_queue(letters.queue) or letters_of_deleted(hall, letters.queue)
 
 
 def _move(hall: Hall, queue: RunningQueue, death: Death, record: Record, fields: Fields) -> str:
     """Copy a message to the dead-letter queue; returns the name of that queue, empty without one."""
-    target = dead_letter_queue_of(hall, queue)
-    if target is None or (death.reason == LENGTH and queue.settings.when_full == "drop-oldest"):
+    if queue.settings.amqp is not None and queue.settings.amqp.letters_exchange is not None:
+        return route_letter(hall, queue, record, fields, death.reason)
+    target = _target_of(hall, queue, death)
+    if target is None:
         return ""
     now_ms = hall.time.now_ms()
     dead = dead_letter_record(

@@ -13,6 +13,7 @@ from typing import Final, final
 from longhall.broker.hall import Hall
 from longhall.broker.queues.audit.audit_log import audited, audits, note
 from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
+from longhall.broker.queues.dead_letters.move_bounds import takes
 from longhall.broker.queues.dead_letters.move_selection import move_selection_of, select_next
 from longhall.broker.queues.delivery.message_lookup import warm
 from longhall.broker.queues.running_queue import RunningQueue
@@ -21,11 +22,18 @@ from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.auxiliary_events import MoveEvent
 from longhall.queues.delivery_reports import message_info_of
-from longhall.queues.envelope import decode_record, redriven_record
+from longhall.queues.envelope import (
+    RANDOM_BYTES,
+    body_bytes_of,
+    dead_letter_source_of,
+    decode_record,
+    new_message_id,
+    redriven_record,
+)
 from longhall.queues.events import QueueEvent, Withdrawn
 from longhall.queues.messages import MoveTask
 from longhall.queues.outcomes import Outcome, Status
-from longhall.queues.redrive import CHOSEN_MAX, RATE_MAX, Redrives, Step
+from longhall.queues.redrive import CHOSEN_MAX, RATE_MAX, SOURCE_GONE, TARGET_GONE, Redrives, Step
 from longhall.records.record import Record
 from longhall.shards.shard import MOVES
 
@@ -140,6 +148,9 @@ class RedriveTasks:
         if source is None:
             self._fail(shard, redrives, step, "the source is gone")
             return
+        if task.target and hall.running_queue(task.target) is None:
+            self._fail(shard, redrives, step, TARGET_GONE)
+            return
         if hall.storage_full or hall.is_backed_up:
             redrives.give_up(step)
             await asyncio.sleep(RETRY_S)
@@ -161,6 +172,14 @@ class RedriveTasks:
             dead_letter(hall, source, outcome.deaths)
             redrives.give_up(step)
         else:
+            records = [given.candidate.payload for given in outcome.given]
+            fitting = self._fitting(task, [record for record in records if isinstance(record, Record)])
+            if fitting < len(records):
+                outcome = self._receive(source, fitting)  # Nothing of the first decision was written.
+            if records and not fitting:
+                redrives.give_up(step)
+                await asyncio.sleep(RETRY_S)  # The target has no room: the move goes on when it has.
+                return
             self._move(shard, redrives, step, task, source, outcome)
             await committed(hall, source.shard)
 
@@ -169,29 +188,53 @@ class RedriveTasks:
         if not isinstance(failed, Code):
             self._write(shard, failed)
 
+    def _fitting(self, task: MoveTask, records: list[Record]) -> int:
+        """How many of these messages, from the first on, have room in their targets."""
+        loads: dict[int, tuple[int, int]] = {}
+        for index, record in enumerate(records):
+            target = self._hall.running_queue(task.target or dead_letter_source_of(record))
+            if target is not None:
+                count, size = loads.get(target.number, (0, 0))
+                count, size = count + 1, size + body_bytes_of(record)
+                if not takes(self._hall, target, count, size):
+                    return index
+                loads[target.number] = count, size
+        return len(records)
+
     def _receive(self, source: RunningQueue, count: int) -> Outcome:
         return source.queue.decide_receive(self._hall.time.now_ms(), count, LEASE_MS, source.peek)
 
     def _move(
         self, shard: int, redrives: Redrives, step: Step, task: MoveTask, source: RunningQueue, outcome: Outcome
     ) -> None:
-        """One step: lease, send, settle and progress, in one atomic write."""
+        """One step: lease, send, settle and progress, in one atomic write. A message without a target is returned, and
+        the task fails.
+        """
         hall = self._hall
         now_ms = hall.time.now_ms()
         with together(hall):
             write_queue(hall, source, outcome.events)
             receipts: list[tuple[int, int, int]] = []
+            unsent = 0
             for given in outcome.given:
                 record = given.candidate.payload
                 assert isinstance(record, Record)
-                if self._send(source, task, given.lane, record):
-                    receipts.append((given.lane, record.offset, given.number))
+                receipt = (given.lane, record.offset, given.number)
+                if not unsent and self._send(source, task, given.lane, record):
+                    receipts.append(receipt)
+                    continue
+                unsent += 1
+                returned = source.queue.decide_unseen(now_ms, *receipt, at_once=True)
+                assert not isinstance(returned, Code)
+                write_queue(hall, source, [returned])
             settled, _ = source.queue.decide_settle(now_ms, receipts)
             write_queue(hall, source, settled)
             moved = len(receipts)
             ended = not outcome.given or task.moved + moved >= task.to_move
             behind = step.until_offset if ended else step.from_offset
             self._write(shard, redrives.decide_progress(step, behind, moved))
+            if unsent:
+                self._fail(shard, redrives, step, SOURCE_GONE)
         dead_letter(hall, source, outcome.deaths)
 
     async def _step_chosen(
@@ -202,6 +245,14 @@ class RedriveTasks:
         lane = step.partition
         count_max = min(step.count_max, COUNT_MAX)
         chosen, behind = await select_next(hall, source, move_selection_of(task.ids, task.filter), step, count_max)
+        fitting = self._fitting(task, chosen)
+        if chosen and not fitting:
+            redrives.give_up(step)
+            await asyncio.sleep(RETRY_S)
+            return
+        if fitting < len(chosen):
+            behind = chosen[fitting].offset
+            chosen = chosen[:fitting]
         passed: list[QueueEvent] = []
         if chosen and chosen[-1].offset >= source.queue.cursor(lane).scan:
             decided = source.queue.decide_pass(lane, chosen[-1].offset + 1, source.peek)
@@ -219,6 +270,8 @@ class RedriveTasks:
             if moved:
                 write_queue(hall, source, [Withdrawn(queue=source.number, lane=lane, offsets=moved)])
             self._write(shard, redrives.decide_progress(step, behind, len(moved)))
+            if len(moved) < len(chosen):
+                self._fail(shard, redrives, step, SOURCE_GONE)
         await committed(hall, source.shard)
 
     def _send(self, source: RunningQueue, task: MoveTask, lane: int, record: Record) -> bool:
@@ -229,7 +282,7 @@ class RedriveTasks:
         if target is None:
             return False
         now_ms = hall.time.now_ms()
-        back = redriven_record(record, now_ms)
+        back = redriven_record(record, new_message_id(hall.world.entropy.bytes(RANDOM_BYTES)), now_ms)
         write_records(hall, target.lane_for(fields.priority, fields.group), [back], now_ms, message=False)
         if audits(source):
             name = target.entry.name

@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Final, final
 
 from longhall.broker.hall import Hall
+from longhall.broker.queues.dead_letters.move_bounds import takes
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_records, write_staging
-from longhall.queues.envelope import released_record, sent_as
-from longhall.queues.outcomes import Candidate
+from longhall.errors import Code, LonghallError
+from longhall.queues.envelope import body_bytes_of, released_record, sent_as
+from longhall.queues.outcomes import UNREADABLE, Candidate
 from longhall.records.record import Record
 
 NOTHING: Final = -1
@@ -30,6 +32,7 @@ class DueMessages:
         self.found: list[tuple[int, Record]] = []
         self.cold = NOTHING  # The lane that must be read from disk first.
         self.uncommitted = False  # The next message is due but not committed yet.
+        self.unreadable = False  # The next message is under repair.
 
 
 def gather_due(queue: RunningQueue, places: Places, at: int) -> DueMessages:
@@ -59,6 +62,9 @@ def gather_due(queue: RunningQueue, places: Places, at: int) -> DueMessages:
             if looked is None:
                 load.cold = lane
                 break
+            if looked and looked[0].size_bytes == UNREADABLE:
+                load.unreadable = True
+                break
             candidates = looked
             index = 0
         while index < len(candidates) and candidates[index].next_offset <= offset:
@@ -75,6 +81,10 @@ def gather_due(queue: RunningQueue, places: Places, at: int) -> DueMessages:
 def promote(hall: Hall, queue: RunningQueue, load: DueMessages, places: Places) -> None:
     """Append the messages to their lanes and settle the staged copies of these places, in one atomic write."""
     now_ms = hall.time.now_ms()
+    if queue.settings.bytes_max:
+        size = sum(body_bytes_of(record) for _, record in load.found)
+        if not takes(hall, queue, 0, size, staged=True):
+            raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full.")
     targets: dict[int, list[Record]] = {}
     lanes = len(queue.route)
     for lane, record in load.found:

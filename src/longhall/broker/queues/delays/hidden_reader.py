@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from longhall.broker.fetch import PartitionFetch, supply
 from longhall.broker.hall import Hall
+from longhall.broker.queues.delivery.message_lookup import look_into
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.waiting import committed
 from longhall.queues.outcomes import Candidate
@@ -53,8 +53,4 @@ class HiddenReader:
         window = self._queue.window(lane)
         if window.partition.high_watermark <= offset < window.partition.log.next_offset:
             await committed(self._hall, self._queue.shard)  # Due but not committed yet.
-        while (found := window.look(offset, count_max)) is None:
-            assert window.cold is not None
-            cold, window.cold = window.cold, None
-            window.supplied = await supply(self._hall, PartitionFetch(window.partition, 0, 0, -1), cold)
-        return found
+        return await look_into(self._hall, window, offset, count_max)

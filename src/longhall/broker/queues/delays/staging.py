@@ -21,7 +21,7 @@ from longhall.broker.queues.delivery.message_lookup import warm
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_records, write_staging
 from longhall.broker.waiting import Commit, committed
-from longhall.errors import LonghallError
+from longhall.errors import Code, LonghallError
 from longhall.queues.auxiliary_events import StagedSettled
 from longhall.queues.envelope import decode_record, due_of, moved_record
 from longhall.queues.staging import DROP, DUE_NOW, LOAD, MOVE, NO_LANE, RESTAGE, Work
@@ -120,10 +120,11 @@ class DelayStager:
                 ):  # Else newly due messages wait and are moved together.
                     now_ms = self._hall.time.now_ms()
         except (OSError, LonghallError) as error:
-            _log.warning(
-                "delayed messages could not be moved and will be retried",
-                extra={"queue": queue.entry.name, "reason": str(error)},
-            )
+            if not isinstance(error, LonghallError) or error.code is not Code.QUEUE_FULL:  # Else they wait for room.
+                _log.warning(
+                    "delayed messages could not be moved and will be retried",
+                    extra={"queue": queue.entry.name, "reason": str(error)},
+                )
             await asyncio.sleep(RETRY_S)
         del self._tasks[queue.number]  # After an unexpected failure the supervisor restarts the task under this number.
         self.arm(queue, APART_MS)
@@ -152,6 +153,8 @@ class DelayStager:
                     moved = load.behind
                 if load.cold != NOTHING:
                     await warm(self._hall, queue, load.cold)
+                elif load.unreadable:
+                    raise LonghallError(Code.NOT_READY, "a delayed message is being repaired from another replica")
                 elif load.uncommitted:
                     await committed(self._hall, queue.shard)
         finally:

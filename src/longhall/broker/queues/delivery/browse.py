@@ -209,7 +209,7 @@ class _Look:
         if not leases.is_hidden(row):
             return WAITING, 0, attempts, first_ms
         state = LEASED_OUT if leases.state[row] == LEASED else DELAYED
-        return state, leases.deadline_ms[row], attempts, first_ms
+        return state, leases.hidden_until_ms(row), attempts, first_ms
 
 
 def _delivery(fields: Fields, attempts: int, first_ms: int) -> Delivery:

@@ -20,12 +20,19 @@ from longhall.queues.delivery_reports import MessageInfo, message_info_of
 from longhall.queues.envelope import decode_record, derive_message_id, retry_record
 from longhall.queues.events import Returned
 from longhall.queues.outcomes import ATTEMPTS, Candidate, Death
+from longhall.queues.receipts import CURRENT
 from longhall.queues.retry import retry_delay_ms
 from longhall.records.record import Record
 
 
 async def give_back(
-    hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int], consumer: str, *, unseen: bool = False
+    hall: Hall,
+    queue: RunningQueue,
+    receipt: tuple[int, int, int],
+    consumer: str,
+    *,
+    unseen: bool = False,
+    accepts: str = CURRENT,
 ) -> Code | None:
     """End one lease; returns the error, or None."""
     lane, offset, number = receipt
@@ -43,10 +50,10 @@ async def give_back(
     delay_ms = 0 if used_up else retry_delay_ms(retry, attempts)
     now_ms = hall.time.now_ms()
     if unseen:
-        returned = queue.queue.decide_unseen(now_ms, lane, offset, number, at_once=True)
+        returned: Returned | Code | None = queue.queue.decide_unseen(now_ms, lane, offset, number, at_once=True)
     else:
-        returned = queue.queue.decide_return(now_ms, lane, offset, number, delay_ms)
-    if isinstance(returned, Code):
+        returned = queue.queue.decide_return(now_ms, lane, offset, number, delay_ms, accepts)
+    if returned is None or isinstance(returned, Code):
         return returned
     if record is None and not audits(queue):
         write_queue(hall, queue, [returned])

@@ -9,9 +9,10 @@ from longhall.broker.fetch import PartitionFetch, supply
 from longhall.broker.hall import Hall
 from longhall.broker.queues.delivery.window import Window
 from longhall.broker.queues.running_queue import RunningQueue
+from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import MessageInfo, message_info_of
 from longhall.queues.envelope import decode_record, derive_message_id
-from longhall.queues.outcomes import Candidate
+from longhall.queues.outcomes import UNREADABLE, Candidate
 from longhall.records.record import Record
 
 Place = tuple[int, int]
@@ -28,10 +29,12 @@ async def look(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_ma
 
 
 async def look_into(hall: Hall, window: Window, offset: int, count_max: int) -> list[Candidate]:
-    """Messages through any window, read from disk if needed."""
+    """Messages through any window, read from disk if needed. NOT_READY if the first is under repair."""
     while True:
         found = window.look(offset, count_max)
         if found is not None:
+            if found and found[0].size_bytes == UNREADABLE:
+                raise LonghallError(Code.NOT_READY, "a message is being repaired from another replica; try again")
             return found
         await _supply(hall, window)
 

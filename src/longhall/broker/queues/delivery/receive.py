@@ -15,22 +15,25 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending
 from longhall.broker.queues.audit.audit_log import audits, note_deliveries
 from longhall.broker.queues.audit.delivery_report import report
-from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
-from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
+from longhall.broker.queues.dead_letters.dead_lettering import dead_letter, dead_letter_queue_of
+from longhall.broker.queues.delivery.lease_timer import arm_lease_timer, next_change_ms
 from longhall.broker.queues.delivery.message_lookup import warm
 from longhall.broker.queues.delivery.receiver_filters import receiver_filter_for
+from longhall.broker.queues.delivery.time_zones import is_open
 from longhall.broker.queues.large_messages.reassembly import Ration, fill
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
-from longhall.queues.delivery_reports import SETTLED, message_info_of
+from longhall.queues.delivery_reports import SETTLED, message_info_of, wants_report
 from longhall.queues.delivery_selection import Peek
-from longhall.queues.envelope import decode_record, wants_report
-from longhall.queues.hours import is_open
+from longhall.queues.envelope import decode_record
+from longhall.queues.marks import NO_LIMIT
 from longhall.queues.messages import Delivery
 from longhall.queues.outcomes import Candidate, Given, Outcome, Status
+from longhall.queues.queue import ANY_LANE
 from longhall.queues.receiver_filter import ReceiverFilter
+from longhall.queues.stamps import HEAD, stamp_leases
 from longhall.records.record import Record
 
 STEPS_MAX: Final = 1000  # Of one receive without giving anything: then it answers, and the next goes on from there.
@@ -52,10 +55,15 @@ def receive(
     message that is too large for one reply. It can be cancelled until a message is leased to it.
     """
     receiver_filter = receiver_filter_for(queue, filter)
-    _check(hall, queue)
-    outcome = _decide(hall, queue, count_max, lease_ms, receiver_filter, consumer)
+    check_delivery(hall, queue)
+    if wait_ms > 0 and count_max > 1 and queue.gather_ms and queue.available() < count_max:
+        gathered: Pending[list[Delivery]] = Pending()
+        receiver = _Receiver(count_max, wait_ms, lease_ms, receiver_filter, consumer, in_parts)
+        gathered.run(_receive_gathered(hall, queue, receiver, gathered))
+        return gathered
+    outcome = decide_delivery(hall, queue, count_max, lease_ms, receiver_filter, consumer)
     pending: Pending[list[Delivery]] = Pending()
-    if outcome.given:
+    if outcome.given and not outcome.deaths:
         deliveries = [_delivery(queue, given) for given in outcome.given]
         if not any(delivery.whole_bytes for delivery in deliveries):
             pending.decide(deliveries)
@@ -91,6 +99,25 @@ class _Receiver:
         self.in_parts = in_parts
 
 
+async def _receive_gathered(
+    hall: Hall, queue: RunningQueue, receiver: _Receiver, pending: Pending[list[Delivery]]
+) -> list[Delivery]:
+    """Wait for the first message, then as long as the profile of the queue says for more, and receive."""
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + receiver.wait_ms / 1000
+    if not queue.available():
+        arm_lease_timer(hall, queue)
+        filtered = receiver.receiver_filter is not None
+        await queue.waiters.wait(list(queue.lanes.values()), ends_s - loop.time(), receiver.count_max, filtered)
+    await asyncio.sleep(max(0.0, min(queue.gather_ms / 1000, ends_s - loop.time())))
+    check_delivery(hall, queue)
+    receiver.wait_ms = max(0, int((ends_s - loop.time()) * 1000))
+    outcome = decide_delivery(
+        hall, queue, receiver.count_max, receiver.lease_ms, receiver.receiver_filter, receiver.consumer
+    )
+    return await _receive_later(hall, queue, receiver, outcome, pending)
+
+
 async def _receive_later(
     hall: Hall, queue: RunningQueue, receiver: _Receiver, outcome: Outcome, pending: Pending[list[Delivery]]
 ) -> list[Delivery]:
@@ -98,9 +125,18 @@ async def _receive_later(
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + receiver.wait_ms / 1000
     receiver_filter = receiver.receiver_filter
+    if outcome.status is Status.EMPTY:
+        # A commit between the first decision and the start of this task has woken nobody.
+        check_delivery(hall, queue)
+        outcome = decide_delivery(
+            hall, queue, receiver.count_max, receiver.lease_ms, receiver_filter, receiver.consumer
+        )
     for _ in range(STEPS_MAX):
         if outcome.given:
             pending.keep()
+        if outcome.deaths:
+            await _letters_committed(hall, queue)
+        if outcome.given:
             deliveries = [_delivery(queue, given) for given in outcome.given]
             await committed(hall, queue.shard)
             if not any(delivery.whole_bytes for delivery in deliveries):
@@ -122,36 +158,51 @@ async def _receive_later(
             )
         elif receiver_filter is not None:
             await asyncio.sleep(0)  # A long scan is cut into pieces, so that other requests come between.
-        _check(hall, queue)
-        outcome = _decide(hall, queue, receiver.count_max, receiver.lease_ms, receiver_filter, receiver.consumer)
+        check_delivery(hall, queue)
+        outcome = decide_delivery(
+            hall, queue, receiver.count_max, receiver.lease_ms, receiver_filter, receiver.consumer
+        )
     return []
 
 
-def _check(hall: Hall, queue: RunningQueue) -> None:
+async def _letters_committed(hall: Hall, queue: RunningQueue) -> None:
+    """Wait until the dead letters of a receive can be received: a consumer that is told of no message finds them."""
+    await committed(hall, queue.shard)
+    letters = dead_letter_queue_of(hall, queue)
+    if letters is not None and letters.shard is not queue.shard:
+        await committed(hall, letters.shard)
+
+
+def check_delivery(hall: Hall, queue: RunningQueue) -> None:
+    """Raises UNKNOWN_QUEUE if the queue was deleted, STORAGE_FULL if there is no room for leases."""
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
     if not hall.has_room(EVENT_ROOM_BYTES // 4):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
 
 
-def _decide(
+def decide_delivery(
     hall: Hall,
     queue: RunningQueue,
     count_max: int,
     lease_ms: int,
     receiver_filter: ReceiverFilter | None,
     consumer: str,
+    lane_id: int = ANY_LANE,
+    until: int = NO_LIMIT,
 ) -> Outcome:
+    """Decide what is delivered, write it, and move what has died. Of one lane, if one is named."""
+
     def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
         return queue.window(lane).look(offset, count)
 
     look: Peek = Ration(queue).peek if receiver_filter is None and any(hall.chunked_messages) else peek
     now_ms = hall.time.now_ms()
-    queue.follow_letters(
-        queue.settings.dead_letters is not None and hall.running_queue(queue.settings.dead_letters.queue) is not None
-    )
+    queue.follow_letters(queue.settings.dead_letters is not None and dead_letter_queue_of(hall, queue) is not None)
     opened = is_open(queue.settings.hours, now_ms)
-    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, look, opened, receiver_filter)
+    outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, look, opened, receiver_filter, lane_id, until)
+    if outcome.given and queue.settings.late_stamped == HEAD:
+        stamp_leases(outcome)
     if outcome.given and (audits(queue) or queue.settings.delivery == "at-most-once"):
         _write_told(hall, queue, outcome, consumer)
     else:
@@ -186,10 +237,11 @@ def _is_full(queue: RunningQueue) -> bool:
 
 def until_change_s(hall: Hall, queue: RunningQueue) -> float:
     """How long nothing becomes available by time alone."""
-    deadline_ms = queue.queue.next_deadline_ms()
+    now_ms = hall.time.now_ms()
+    deadline_ms = next_change_ms(queue, now_ms)
     if deadline_ms is None:
         return 60.0
-    return max(deadline_ms - hall.time.now_ms(), 1) / 1000
+    return max(deadline_ms - now_ms, 1) / 1000
 
 
 def _delivery(queue: RunningQueue, given: Given) -> Delivery:
@@ -210,6 +262,9 @@ def _delivery(queue: RunningQueue, given: Given) -> Delivery:
         key=fields.key,
         group=fields.group or (given.candidate.group if queue.settings.fifo else ""),
         deduplication_id=fields.deduplication_id,
+        partition=queue.lanes[given.lane].number,
+        offset=record.offset,
+        stamp=fields.stamp,
         sequence=queue.sequence_of(given.lane, record.offset) if queue.settings.fifo else -1,
         sent_ms=fields.sent_ms,
         first_received_ms=fields.first_received_ms or given.first_ms,
@@ -224,4 +279,5 @@ def _delivery(queue: RunningQueue, given: Given) -> Delivery:
         dead_letter_source=fields.dead_letter_source,
         dead_letter_reason=fields.dead_letter_reason,
         whole_bytes=fields.whole_bytes,
+        amqp=fields.amqp,
     )

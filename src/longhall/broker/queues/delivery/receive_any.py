@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from longhall.broker.hall import Hall
 from longhall.broker.queues.delivery.receive import receive, until_change_s
@@ -19,6 +19,17 @@ from longhall.queues.weighted_round_robin import WeightedRoundRobin
 ROUNDS_MAX: Final = 1024  # Cached round robins.
 
 
+class WeightedWish(NamedTuple):
+    """What a receiver of several queues asked for."""
+
+    count_max: int
+    wait_ms: int
+    lease_ms: int
+    filter: str = ""
+    consumer: str = ""
+    in_parts: bool = True
+
+
 @final
 class WeightedReceive:
     """The round robins of all sets of weights, least recently used first."""
@@ -27,36 +38,34 @@ class WeightedReceive:
         self._hall = hall
         self._rounds: dict[tuple[tuple[str, int], ...], WeightedRoundRobin] = {}
 
-    async def receive(
-        self, weights: Mapping[str, int], count_max: int, wait_ms: int, lease_ms: int, filter: str = ""
-    ) -> list[tuple[str, Delivery]]:
+    async def receive(self, weights: Mapping[str, int], wish: WeightedWish) -> list[tuple[str, Delivery]]:
         """At most `count_max` messages, each with the name of its queue. A negative lease is each queue's own."""
         round_ = self._round(weights)
         loop = asyncio.get_running_loop()
-        ends_s = loop.time() + max(wait_ms, 0) / 1000
+        ends_s = loop.time() + max(wish.wait_ms, 0) / 1000
         while True:
-            found = await self._take(round_, weights, count_max, lease_ms, filter)
+            found = await self._take(round_, weights, wish)
             left_s = ends_s - loop.time()
             if found or left_s <= 0:
                 return found
             await self._wait([self._find(name) for name in weights], left_s)
 
     async def _take(
-        self, round_: WeightedRoundRobin, weights: Mapping[str, int], count_max: int, lease_ms: int, filter: str
+        self, round_: WeightedRoundRobin, weights: Mapping[str, int], wish: WeightedWish
     ) -> list[tuple[str, Delivery]]:
         """Receive from the queues in the order of turns; a queue that delivers too few is skipped from then on."""
         waiting = {name: self._waiting(self._find(name)) for name in weights}
         found: list[tuple[str, Delivery]] = []
-        while len(found) < count_max:
-            shares = round_.share(waiting, count_max - len(found))
+        while len(found) < wish.count_max:
+            shares = round_.share(waiting, wish.count_max - len(found))
             if not shares:
                 break
             for name, count in shares:
                 if not waiting[name]:
                     continue
                 queue = self._find(name)
-                lease = lease_ms if lease_ms >= 0 else queue.settings.lease_ms
-                given = await receive(self._hall, queue, count, 0, lease, filter)
+                lease = wish.lease_ms if wish.lease_ms >= 0 else queue.settings.lease_ms
+                given = await receive(self._hall, queue, count, 0, lease, wish.filter, wish.consumer, wish.in_parts)
                 found.extend([(name, delivery) for delivery in given])
                 waiting[name] = self._waiting(queue) if len(given) == count else 0
         return found

@@ -16,7 +16,7 @@ from longhall.broker.queues.delivery.message_lookup import warm
 from longhall.broker.queues.running_queue import RunningQueue, priority_queue_on
 from longhall.broker.queues.write import write_queue
 from longhall.queues.events import Passed
-from longhall.queues.outcomes import Candidate
+from longhall.queues.outcomes import UNREADABLE, Candidate
 
 BYTES_MIN: Final = 32 * 1024 * 1024  # Smaller logs are skipped.
 READY_MAX: Final = 10_000  # Half of the bound of passed messages; filters need the other half.
@@ -56,5 +56,7 @@ def _until(queue: RunningQueue, found: list[Candidate]) -> int:
             if room <= 0:
                 break
             room -= 1
+        elif candidate.size_bytes == UNREADABLE:
+            break
         until = candidate.next_offset
     return until

@@ -17,27 +17,29 @@ from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import SETTLED, MessageInfo
 from longhall.queues.events import Settled
-from longhall.queues.receipts import Receipts
+from longhall.queues.receipts import CURRENT, Receipts
 
 
-def settle(hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "") -> Pending[list[Code | None]]:
+def settle(
+    hall: Hall, queue: RunningQueue, receipts: list[str], consumer: str = "", accepts: str = CURRENT
+) -> Pending[list[Code | None]]:
     """The consumer is done with these messages; one code for each receipt, None where it was settled."""
     pending: Pending[list[Code | None]] = Pending()
     places = _reported_places(queue, receipts)
     infos = cached_traces(queue, places) if places else {}
     if infos is None:
-        pending.run(_settle_cold(hall, queue, receipts, places, consumer))
+        pending.run(_settle_cold(hall, queue, receipts, places, consumer, accepts))
     else:
-        pending.decide(_settle(hall, queue, receipts, infos, consumer))
+        pending.decide(_settle(hall, queue, receipts, infos, consumer, accepts))
         when_committed(hall, queue.shard, pending)
     return pending
 
 
 async def _settle_cold(
-    hall: Hall, queue: RunningQueue, receipts: list[str], places: list[Place], consumer: str
+    hall: Hall, queue: RunningQueue, receipts: list[str], places: list[Place], consumer: str, accepts: str
 ) -> list[Code | None]:
     """The same where headers of the messages have to be read from the disk first."""
-    codes = _settle(hall, queue, receipts, await look_up_infos(hall, queue, places), consumer)
+    codes = _settle(hall, queue, receipts, await look_up_infos(hall, queue, places), consumer, accepts)
     await committed(hall, queue.shard)
     return codes
 
@@ -55,11 +57,17 @@ def _reported_places(queue: RunningQueue, receipts: list[str]) -> list[Place]:
 
 
 def _settle(
-    hall: Hall, queue: RunningQueue, receipts: list[str], infos: Mapping[Place, MessageInfo], consumer: str
+    hall: Hall,
+    queue: RunningQueue,
+    receipts: list[str],
+    infos: Mapping[Place, MessageInfo],
+    consumer: str,
+    accepts: str,
 ) -> list[Code | None]:
     _check_room(hall)
     verified = [queue.receipts.verify(receipt) for receipt in receipts]
-    events, codes = queue.queue.decide_settle(hall.time.now_ms(), verified)
+    events, codes = queue.queue.decide_settle(hall.time.now_ms(), verified, accepts)
+    queue.on_settled(events)
     if infos:
         with together(hall):
             write_settles(hall, queue, events, infos, consumer)
@@ -95,9 +103,17 @@ def write_settles(
 
 
 async def change_leases(
-    hall: Hall, queue: RunningQueue, changes: list[tuple[str, int]], consumer: str = ""
+    hall: Hall,
+    queue: RunningQueue,
+    changes: list[tuple[str, int]],
+    consumer: str = "",
+    accepts: str = CURRENT,
+    lease_ms_max: int = 0,
 ) -> list[Code | None]:
-    """Each lease ends so long from now; 0 gives the message back, after the queue's wait for a retry if it has one."""
+    """Each lease ends so long from now; 0 gives the message back, after the queue's wait for a retry if it has one.
+
+    INVALID_REQUEST for a lease that would last over `lease_ms_max` in total; 0 is no bound.
+    """
     _check_room(hall)
     codes: list[Code | None] = []
     returned = 0
@@ -107,9 +123,9 @@ async def change_leases(
             codes.append(verified)
             continue
         if lease_ms > 0:
-            decided = _extend(hall, queue, verified, lease_ms)
+            decided = _extend(hall, queue, verified, lease_ms, accepts, lease_ms_max)
         else:
-            decided = await give_back(hall, queue, verified, consumer)
+            decided = await give_back(hall, queue, verified, consumer, accepts=accepts)
         if isinstance(decided, Code):
             codes.append(decided)
             continue
@@ -141,11 +157,14 @@ async def _available(hall: Hall, queue: RunningQueue, count: int) -> None:
     await committed(hall, queue.shard)
 
 
-def _extend(hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int], lease_ms: int) -> Code | None:
+def _extend(
+    hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int], lease_ms: int, accepts: str, lease_ms_max: int
+) -> Code | None:
     lane, offset, number = receipt
     if lane not in queue.lanes or queue.queue.lease_of(lane, offset) is None:
         return Code.RECEIPT_SUPERSEDED  # It is settled or dead: there is no lease to change any more.
-    extended = queue.queue.decide_extend(hall.time.now_ms(), lane, offset, number, lease_ms)
+    now_ms = hall.time.now_ms()
+    extended = queue.queue.decide_extend(now_ms, lane, offset, number, lease_ms, accepts, lease_ms_max)
     if isinstance(extended, Code):
         return extended
     write_queue(hall, queue, [extended])

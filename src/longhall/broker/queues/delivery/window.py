@@ -1,6 +1,7 @@
 """The read cache of a queue on one log: decoded messages near the last read position.
 
-Only committed messages of committed transactions are visible. Data that is not in memory is described in `cold`; the
+Only committed messages of committed transactions are visible; the cursor of a share group that reads uncommitted sees
+those of open and aborted transactions too. Data that is not in memory is described in `cold`; the
 caller reads it and retries.
 """
 
@@ -13,7 +14,7 @@ from longhall.broker.partition import Partition
 from longhall.errors import Code, LonghallError
 from longhall.log.segment_reads import Cold, Supplied
 from longhall.queues.envelope import body_bytes_of, group_text, peek_fields
-from longhall.queues.outcomes import Candidate
+from longhall.queues.outcomes import NEVER_MS, UNREADABLE, Candidate
 from longhall.records.batch import BatchHeader, parse_header, read_records
 from longhall.records.record import Record
 
@@ -26,6 +27,9 @@ class Sizing(Protocol):
 
     @property
     def counts_bytes(self) -> bool: ...
+
+    @property
+    def reads_uncommitted(self) -> bool: ...
 
     def judges(self, partition: Partition) -> bool: ...
 
@@ -82,7 +86,8 @@ class Window:
 
     def _read(self, offset: int) -> _Stretch | list[Candidate] | None:
         log = self.partition.log
-        limit = self.partition.last_stable_offset
+        partition = self.partition
+        limit = partition.high_watermark if self._sizing.reads_uncommitted else partition.last_stable_offset
         offset = max(offset, log.start_offset)
         read = log.read(offset, READ_BYTES, limit, self.supplied)
         if read.cold is not None:
@@ -91,7 +96,7 @@ class Window:
         self.supplied = None
         if read.code is Code.STORAGE_DAMAGED:
             if self.partition.report_damage(offset, self.partition.wake):
-                return []  # A message under repair is not skipped.
+                return [Candidate(offset, offset + 1, UNREADABLE)]
             return [Candidate(offset, log.behind_damage(offset), -1)]
         if read.code is not None or not read.size_bytes:
             return []
@@ -129,11 +134,11 @@ class Window:
                 continue  # The gap is added before the next message.
             if record.offset > behind:
                 _leave_out(candidates, behind, record.offset)
-            group, expires_ms = peek_fields(record)
+            group, expires_ms, due_ms = peek_fields(record)
+            if expires_ms <= 0:
+                expires_ms = NEVER_MS if due_ms else -1  # One test tells the scan that neither has to be looked at.
             size = body_bytes_of(record) if self._sizing.counts_bytes else 0
-            candidate = Candidate(
-                record.offset, record.offset + 1, size, group_text(group), expires_ms if expires_ms > 0 else -1, record
-            )
+            candidate = Candidate(record.offset, record.offset + 1, size, group_text(group), expires_ms, record, due_ms)
             candidates.append(candidate)
             behind = record.offset + 1
         if behind < header.next_offset:
@@ -141,7 +146,7 @@ class Window:
 
     def _is_aborted(self, header: BatchHeader) -> bool:
         producers = self.partition.producers
-        if producers is None or not header.is_transactional:
+        if producers is None or not header.is_transactional or self._sizing.reads_uncommitted:
             return False
         for producer_id, first, last in producers.aborted_ranges():
             if producer_id == header.producer_id and first <= header.base_offset <= last:

@@ -9,15 +9,18 @@ from __future__ import annotations
 from typing import final
 
 from longhall.broker.hall import Hall
+from longhall.broker.queues.dead_letters.late_arrivals import bury, letters_of_deleted
+from longhall.broker.queues.dead_letters.move_bounds import takes
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.message_lookup import look_up_record
 from longhall.broker.queues.delivery.settle import settle, write_settles
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.send import Rider, send_with
+from longhall.broker.queues.write import together
 from longhall.broker.waiting import acknowledged, committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import message_info_of
-from longhall.queues.envelope import Fields, decode_record
+from longhall.queues.envelope import Fields, decode_record, encode_record
 from longhall.queues.events import Settled
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.shards.shard import ALL
@@ -39,6 +42,9 @@ async def answer(
         raise LonghallError(Code.UNKNOWN_MESSAGE, "The message is gone.")
     fields = decode_record(record, place[0])
     rider.fields = fields
+    letters = letters_of_deleted(hall, fields.reply_to)
+    if letters is not None:
+        return await _bury_answer(hall, queue, rider, letters, message)
     target = _address(hall, fields, message)
     accepted = await send_with(hall, stager, target, message, rider)
     if accepted.repeated:  # The reply queue has the answer; only the settle is missing.
@@ -46,9 +52,29 @@ async def answer(
         if code is not None:
             raise LonghallError(code)
     queue.waiters.wake(1)
-    await acknowledged(hall, target.shard, target.acknowledgers)
+    await acknowledged(hall, target.shard, target.acknowledgers, target.in_sync_min)
     await committed(hall, queue.shard)
     return accepted
+
+
+async def _bury_answer(
+    hall: Hall, queue: RunningQueue, rider: _Settling, letters: RunningQueue, message: Outgoing
+) -> Accepted:
+    """The reply queue was deleted and its dead letters take what arrives for it: settle, with the answer there."""
+    fields = rider.fields
+    assert fields is not None
+    message.correlation_id = message.correlation_id or fields.correlation_id or fields.message_id
+    record = encode_record(message, "", hall.time.now_ms())
+    if not takes(hall, letters, 1, len(message.body)):
+        raise LonghallError(Code.QUEUE_FULL, f"Queue '{letters.entry.name}' is full.")
+    rider.check()
+    with together(hall):
+        message_id = bury(hall, letters, fields.reply_to, record, message=False)
+        rider.write()
+    queue.waiters.wake(1)
+    await acknowledged(hall, letters.shard, letters.acknowledgers)
+    await committed(hall, queue.shard)
+    return Accepted(message_id=message_id)
 
 
 def _address(hall: Hall, fields: Fields, message: Outgoing) -> RunningQueue:

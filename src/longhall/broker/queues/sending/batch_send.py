@@ -6,16 +6,17 @@ that are cut into parts, take the longer way through `send`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.delays.staging import DelayStager
-from longhall.broker.queues.running_queue import EXPIRES, RunningQueue
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.sending.rules import charge_quota, due_of_send, identify, record_of, repeated_send
 from longhall.broker.queues.write import together, write_records
 from longhall.errors import Code, LonghallError
-from longhall.queues.deduplication import FirstSend, deduplication_id, fingerprint
-from longhall.queues.envelope import derive_message_id, encode_record
+from longhall.queues.envelope import RANDOM_BYTES, new_message_id
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.records.record import Record
 
@@ -32,7 +33,7 @@ def send_batch(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: l
     for message in messages:
         if len(message.body) > body_bytes_max:
             return None
-    gathering = _BatchSend(hall, stager, queue)
+    gathering = _BatchSend(hall, stager, queue, len(messages))
     answers = [gathering.take(message) for message in messages]
     gathering.finish()
     return answers
@@ -42,8 +43,10 @@ def send_batch(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: l
 class _BatchSend:
     """The messages of one call. An answer is complete when what it is about is written."""
 
-    def __init__(self, hall: Hall, stager: DelayStager, queue: RunningQueue) -> None:
+    def __init__(self, hall: Hall, stager: DelayStager, queue: RunningQueue, count: int) -> None:
         self._hall = hall
+        self._random = hall.world.entropy.bytes(RANDOM_BYTES * count)  # For the ids of so many messages.
+        self._ids = 0
         self._stager = stager
         self._queue = queue
         self._now_ms = hall.time.now_ms()
@@ -63,28 +66,30 @@ class _BatchSend:
 
     def _take(self, message: Outgoing) -> Accepted:
         queue = self._queue
-        settings = queue.settings
-        if settings.deduplication != "off":
-            repeated = self._repeated(message, settings.deduplication == "content")
+        if queue.deduplicates:
+            repeated = self._repeated(message)
             if repeated is not None:
                 return repeated
         size = len(message.body)
         charge_quota(queue, size, self._now_ms)
-        accepted = Accepted()
-        delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
-        due_ms = self._now_ms + delay_ms if delay_ms > 0 else 0
+        accepted = Accepted(message_id=self._new_id())
+        due_ms = due_of_send(queue, message.delay_ms, self._now_ms)
         target = self._target_of(message, due_ms)
         if target is not self._target or self._bytes + size > GATHERED_BYTES_MAX:
             self.write()
             self._target = target
-        self._records.append(record_of(queue, message, self._now_ms, due_ms))
+        self._records.append(record_of(queue, message, accepted.message_id, self._now_ms, due_ms))
         self._answers.append(accepted)
         self._bytes += size
         return accepted
 
-    def _repeated(self, message: Outgoing, by_content: bool) -> Accepted | None:
-        identity = deduplication_id(message.deduplication_id, message.body, by_content)
-        message.deduplication_id = identity
+    def _new_id(self) -> str:
+        at = self._ids * RANDOM_BYTES
+        self._ids += 1
+        return new_message_id(self._random[at : at + RANDOM_BYTES])
+
+    def _repeated(self, message: Outgoing) -> Accepted | None:
+        identity = identify(self._queue, message)
         if identity in self._identities:
             self.write()
         repeated = repeated_send(self._queue, message, self._now_ms)
@@ -98,7 +103,7 @@ class _BatchSend:
             return self._queue.lane_for(message.priority, message.group)
         if hall.storage_full or not hall.has_room(len(message.body) + EVENT_ROOM_BYTES):
             raise LonghallError(Code.STORAGE_FULL, "the disk is full")
-        with together(hall):
+        with nullcontext() if hall.wal.is_held else together(hall):
             log = self._stager.log_for(self._queue, due_ms, self._now_ms)
         self._staged = True
         return log
@@ -120,60 +125,12 @@ class _BatchSend:
             for accepted in answers:
                 accepted.code = error.code
                 accepted.message = str(error)
+                accepted.message_id = ""
         else:
             self._queue.on_sent(len(answers))
-            for at, accepted in enumerate(answers):
-                self._answer(accepted, target.log.partition, offset + at)
+            if self._queue.settings.fifo:
+                for at, accepted in enumerate(answers):
+                    accepted.sequence = self._queue.sequence_of(target.log.partition, offset + at)
         self._records = []
         self._answers = []
         self._bytes = 0
-
-    def _answer(self, accepted: Accepted, lane: int, offset: int) -> None:
-        accepted.message_id = derive_message_id(lane, offset)
-        if self._queue.settings.fifo:
-            accepted.sequence = self._queue.sequence_of(lane, offset)
-
-
-def record_of(queue: RunningQueue, message: Outgoing, now_ms: int, due_ms: int) -> Record:
-    """The record that a message becomes. Its id is made from the place it gets, so it need not be written down."""
-    lives_ms = message.time_to_live_ms if message.time_to_live_ms >= 0 else queue.settings.time_to_live_ms
-    expires_ms = max(due_ms, now_ms) + lives_ms if lives_ms > 0 else 0
-    if expires_ms:
-        queue.expiry = EXPIRES
-    return encode_record(message, "", now_ms, expires_ms, due_ms)
-
-
-def charge_quota(queue: RunningQueue, size_bytes: int, now_ms: int) -> None:
-    """A message for this queue: refuse it if the queue has had more than its quota, else count it."""
-    quota = queue.route[0].options.quota
-    if quota is not None:
-        check_quota(queue, now_ms)
-        quota.charge(size_bytes, 1, now_ms)
-
-
-def check_quota(queue: RunningQueue, now_ms: int) -> None:
-    """Refuse a message that `charge_quota` would refuse now."""
-    place = queue.route[0]
-    quota = place.options.quota
-    debt_ms = quota.debt_ms(now_ms) if quota is not None else 0
-    if debt_ms:
-        place.traffic.throttled += 1
-        name = queue.entry.name
-        raise LonghallError(Code.OVER_QUOTA, f"Queue '{name}' has had its quota; send again in {debt_ms} ms.")
-
-
-def repeated_send(queue: RunningQueue, message: Outgoing, now_ms: int) -> Accepted | None:
-    """The answer to a send that came before within the window, or None if this is the first."""
-    settings = queue.settings
-    if not message.deduplication_id:
-        return None
-    scope = message.group if settings.deduplication_scope == "group" else ""
-    mark = fingerprint(message.deduplication_id, scope)
-    refuses = settings.repeated_sends == "refuse"
-    decided = queue.sent.decide(mark, now_ms, settings.deduplication_window_ms, refuses)
-    if isinstance(decided, FirstSend):
-        sequence = queue.sequence_of(decided.lane, decided.sequence)
-        return Accepted(message_id=decided.message_id, sequence=sequence, repeated=True)
-    if isinstance(decided, Code):
-        raise LonghallError(decided, "the message was sent before")
-    return None

@@ -1,4 +1,4 @@
-"""Priority copies: a message with a priority is delivered from the lane of its level.
+"""Priority copies: a message with a priority, or a late one, is delivered from the lane of its level.
 
 The message itself is in the topic like every other, so that Kafka readers and forks see each message once. In the same
 atomic write a copy with the same id is appended to the hidden log of its level; the queue delivers the copy and skips
@@ -19,6 +19,7 @@ from longhall.broker.waiting import Commit
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import decode_record, moved_record
 from longhall.queues.events import LaneOpened
+from longhall.queues.stamps import HEAD, mark_late
 from longhall.records.batch import BatchHeader, build_batch, parse_header, read_records
 from longhall.records.record import Record
 
@@ -35,9 +36,30 @@ class PriorityCopier:
     def append(
         self, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool
     ) -> Code | None:
-        """Append a batch and the copies of its messages with a priority, in one atomic write."""
-        hall = self._hall
+        """Append a batch and the copies of its messages with a priority, in one atomic write.
+
+        In a queue that goes by stamps the late messages of the batch are marked first.
+        """
         queue = priority_queue_on(partition)
+        if queue is not None and queue.settings.late_stamped == HEAD and queue.queue.state.newest_stamp:
+            marked = _marked_late(queue, header, frame, at)
+            if marked is not None:
+                code = self._append(queue, partition, parse_header(marked, 0), marked, 0, now_ms, message)
+                header.base_offset = partition.log.next_offset - header.record_count
+                return code
+        return self._append(queue, partition, header, frame, at, now_ms, message)
+
+    def _append(
+        self,
+        queue: RunningQueue | None,
+        partition: Partition,
+        header: BatchHeader,
+        frame: bytes,
+        at: int,
+        now_ms: int,
+        message: bool,
+    ) -> Code | None:
+        hall = self._hall
         levels = _by_level(queue, partition, header, frame, at, now_ms) if queue is not None else {}
         if queue is None or not levels:
             return append_here(hall, partition, header, frame, at, now_ms, message)
@@ -84,6 +106,27 @@ class PriorityCopier:
             write_queue(hall, queue, [opened])
             lane = queue.levels[level]
         return lane
+
+
+def _marked_late(queue: RunningQueue, header: BatchHeader, frame: bytes, at: int) -> bytes | None:
+    """The batch with a mark on its late messages; None if it has none. Transactional messages are not copied."""
+    if header.is_control or header.is_transactional:
+        return None
+    try:
+        records = read_records(frame, at)
+    except LonghallError:
+        return None
+    marked = mark_late(records, queue.queue.state.newest_stamp)
+    if marked is None:
+        return None
+    return build_batch(
+        marked,
+        base_offset=header.base_offset,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        compression=header.compression,
+    )
 
 
 def _by_level(

@@ -1,4 +1,6 @@
-"""What the queue service adds to sends: copies of messages with a priority, and growth that Kafka producers notice."""
+"""What the queue service adds to sends: the rules of queues for the batches of Kafka producers, copies of messages
+with a priority, and growth that Kafka producers notice.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,10 @@ from typing import final
 
 from longhall.broker.hall import Hall, QueueAppender
 from longhall.broker.partition import Partition
+from longhall.broker.produced import ProducedBatch, Sent
+from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.sending.priority_copy import PriorityCopier
+from longhall.broker.queues.sending.produced_sends import ProducedSends
 from longhall.broker.queues.upkeep.resizer import Resizer
 from longhall.errors import Code
 from longhall.records.batch import BatchHeader
@@ -16,9 +21,13 @@ from longhall.records.batch import BatchHeader
 class QueueAppends(QueueAppender):
     """The queue service of one hall, as `broker.send` calls it."""
 
-    def __init__(self, hall: Hall, resizer: Resizer) -> None:
+    def __init__(self, hall: Hall, resizer: Resizer, stager: DelayStager) -> None:
         self._copier = PriorityCopier(hall)
         self._resizer = resizer
+        self._produced = ProducedSends(hall, stager)
+
+    def send_by_rules(self, batch: ProducedBatch) -> Sent:
+        return self._produced.send(batch)
 
     def append_with_copies(
         self, partition: Partition, header: BatchHeader, frame: bytes, at: int, now_ms: int, message: bool

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Final
-
 import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending
-from longhall.broker.queues.dead_letters.dead_lettering import dead_letter, dead_letter_queue_of
 from longhall.broker.queues.delays.staging import DelayStager
-from longhall.broker.queues.delivery.message_lookup import warm
+from longhall.broker.queues.delivery.message_lookup import look_up_record
 from longhall.broker.queues.large_messages.reassembly import digest_of
 from longhall.broker.queues.large_messages.upload import UploadCompletion, give_up, store_body
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.sending.batch_send import (
-    ONE_RECORD_BYTES_MAX,
+from longhall.broker.queues.sending.batch_send import ONE_RECORD_BYTES_MAX, send_batch
+from longhall.broker.queues.sending.room import make_room
+from longhall.broker.queues.sending.rules import (
     charge_quota,
     check_quota,
+    check_size,
+    due_of_send,
+    identify,
     record_of,
     repeated_send,
-    send_batch,
 )
-from longhall.broker.queues.write import together, write_queue, write_records
-from longhall.broker.waiting import acknowledged, committed, when_acknowledged
+from longhall.broker.queues.write import together, write_records
+from longhall.broker.waiting import acknowledged, when_acknowledged
 from longhall.errors import Code, LonghallError
-from longhall.queues.deduplication import deduplication_id
-from longhall.queues.envelope import derive_message_id, whole_record
+from longhall.queues.envelope import RANDOM_BYTES, decode_record, derive_message_id, new_message_id, whole_record
 from longhall.queues.messages import Accepted, Outgoing
-from longhall.queues.outcomes import Candidate, Overflow, Status
-
-FULL_WAIT_S_MAX: Final = 10.0  # How long a producer waits for room in a queue that asks it to.
-FULL_STEP_S: Final = 0.01
 
 
 class Rider:
@@ -55,7 +49,7 @@ def send(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: list[Ou
         pending.run(_send_one_by_one(hall, stager, queue, messages))
     else:
         pending.decide(answers)
-        when_acknowledged(hall, queue.shard, pending, queue.acknowledgers)
+        when_acknowledged(hall, queue.shard, pending, queue.acknowledgers, queue.in_sync_min)
     return pending
 
 
@@ -64,7 +58,7 @@ async def _send_one_by_one(
 ) -> list[Accepted]:
     """The same where each message may have to wait: for room in the queue, or until its parts are stored."""
     answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
-    await acknowledged(hall, queue.shard, queue.acknowledgers)
+    await acknowledged(hall, queue.shard, queue.acknowledgers, queue.in_sync_min)
     return answers
 
 
@@ -80,14 +74,19 @@ async def send_parcel(
     parcel = UploadCompletion(hall, queue, upload_id, parts)
     before = parcel.made_before()
     if before is not None:  # The answer was lost, and it is asked again.
-        await acknowledged(hall, queue.shard, queue.acknowledgers)
-        return Accepted(message_id=derive_message_id(*before.first), repeated=True)
+        await acknowledged(hall, queue.shard, queue.acknowledgers, queue.in_sync_min)
+        lane = before.first[0]
+        known = lane in queue.lanes or lane in queue.hidden
+        record = await look_up_record(hall, queue, *before.first) if known else None
+        if record is None:
+            return Accepted(message_id=derive_message_id(*before.first), repeated=True)
+        return Accepted(message_id=decode_record(record, lane).message_id, repeated=True)
     if queue.settings.deduplication == "content" and not message.deduplication_id:
         message.deduplication_id = await digest_of(hall, parcel.manifest())
     answer = await _send_one(hall, stager, queue, msgspec.structs.replace(message, body=b""), parcel)
     if answer.repeated:
         give_up(hall, upload_id)
-    await acknowledged(hall, queue.shard, queue.acknowledgers)
+    await acknowledged(hall, queue.shard, queue.acknowledgers, queue.in_sync_min)
     return answer
 
 
@@ -105,12 +104,9 @@ async def _send_any(
     size = len(message.body)
     if size <= settings.message_bytes_max and (size <= ONE_RECORD_BYTES_MAX or not settings.whole_bytes_max):
         return await _send_one(hall, stager, queue, message, None, rider)
-    if size > settings.whole_bytes_max:
-        bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)
-        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a message may have {bytes_max} bytes")
-    if settings.deduplication != "off":
-        by_content = settings.deduplication == "content"
-        message.deduplication_id = deduplication_id(message.deduplication_id, message.body, by_content)
+    check_size(queue, size)
+    if queue.deduplicates:
+        identify(queue, message)
         repeated = repeated_send(queue, message, hall.time.now_ms())
         if repeated is not None:
             return repeated
@@ -136,32 +132,32 @@ async def _send_one(
     if hall.storage_full or not hall.has_room(len(message.body) + EVENT_ROOM_BYTES):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
     now_ms = hall.time.now_ms()
-    if settings.deduplication != "off":
-        identity = deduplication_id(message.deduplication_id, message.body, settings.deduplication == "content")
-        message.deduplication_id = identity
+    if queue.deduplicates:
+        identify(queue, message)
         repeated = repeated_send(queue, message, now_ms)
         if repeated is not None:
             return repeated
     check_quota(queue, now_ms)
-    has_waited = await _make_room(hall, queue, size)
+    has_waited = await make_room(hall, queue, 1, size)
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
     now_ms = hall.time.now_ms()
-    if has_waited and settings.deduplication != "off":  # The same message may have come meanwhile.
+    if has_waited and queue.deduplicates:  # The same message may have come meanwhile.
         repeated = repeated_send(queue, message, now_ms)
         if repeated is not None:
             return repeated
     charge_quota(queue, size, now_ms)  # What a full queue refuses is not charged.
-    delay_ms = message.delay_ms if message.delay_ms >= 0 else settings.delay_ms
-    record = record_of(queue, message, now_ms, now_ms + delay_ms if delay_ms > 0 else 0)
+    due_ms = due_of_send(queue, message.delay_ms, now_ms)
+    message_id = new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
+    record = record_of(queue, message, message_id, now_ms, due_ms)
     manifest = parcel.manifest() if parcel is not None else None
     if parcel is not None and manifest is not None:
         record = whole_record(record, parcel.upload_id, manifest.size_bytes, len(manifest.offsets))
     if rider is not None:
         rider.check()
     with together(hall):
-        if delay_ms > 0:
-            lane, offset = stager.stage(queue, record, now_ms + delay_ms, now_ms)
+        if due_ms:
+            lane, offset = stager.stage(queue, record, due_ms, now_ms)
         else:
             partition = queue.lane_for(message.priority, message.group)
             lane = partition.log.partition
@@ -172,47 +168,4 @@ async def _send_one(
             rider.write()
     queue.on_sent(1)
     sequence = queue.sequence_of(lane, offset) if settings.fifo else -1
-    return Accepted(message_id=derive_message_id(lane, offset), sequence=sequence)
-
-
-async def _make_room(hall: Hall, queue: RunningQueue, size: int) -> bool:
-    """What a full queue asks for: refuse, wait, or let the oldest go. Whether that took a while."""
-    loop = asyncio.get_running_loop()
-    ends_s = loop.time() + FULL_WAIT_S_MAX
-    settings = queue.settings
-    has_waited = False
-    while True:
-        decided = queue.queue.decide_send(1, size)
-        if decided is None:
-            return has_waited
-        has_waited = True
-        if isinstance(decided, Code) or (
-            settings.when_full == "dead-letter" and dead_letter_queue_of(hall, queue) is None
-        ):
-            raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full.")
-        if decided.wait:
-            if loop.time() >= ends_s:
-                raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' stayed full.")
-            await asyncio.sleep(FULL_STEP_S)
-        elif not await _drop_oldest(hall, queue, decided):
-            raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' is full of messages in flight.")
-
-
-async def _drop_oldest(hall: Hall, queue: RunningQueue, overflow: Overflow) -> bool:
-    """Let the oldest go, or come nearer to them; False if there are none that could."""
-
-    def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
-        return queue.window(lane).look(offset, count)
-
-    outcome = queue.queue.decide_drop(hall.time.now_ms(), overflow.messages, overflow.bytes, peek)
-    write_queue(hall, queue, outcome.events)
-    dead_letter(hall, queue, outcome.deaths)
-    if outcome.status is Status.COLD:
-        await warm(hall, queue, outcome.cold_lane)
-        return True
-    if outcome.deaths or outcome.status is Status.MORE:
-        return True
-    if all(partition.high_watermark == partition.log.next_offset for partition in queue.lanes.values()):
-        return False
-    await committed(hall, queue.shard)  # What was sent a moment ago, perhaps by the same call, may go next.
-    return True
+    return Accepted(message_id=message_id, sequence=sequence)

@@ -21,7 +21,8 @@ from longhall.broker.queues.write import write_queue
 from longhall.errors import LonghallError
 from longhall.queues.outcomes import Status
 
-LOOK_S: Final = 1.0
+LOOK_S: Final = 0.1
+LOOKS_APART: Final = 10  # Queues that AMQP has not declared are checked in one round of so many.
 STEPS_MAX: Final = 100  # In one queue, before the next queue is checked.
 FIRST_LOOKS_MAX: Final = 64  # Unchecked queues in one round.
 
@@ -45,10 +46,15 @@ class Expirer:
         await cancel(self._task)
 
     async def _run(self) -> None:
+        rounds = 0
         while True:
             await asyncio.sleep(LOOK_S)
+            rounds += 1
             first_looks = 0
+            everything = rounds % LOOKS_APART == 0
             for queue in [one for one in self._hall.queues.values() if one.expiry != NEVER_EXPIRES]:
+                if not everything and (queue.settings.amqp is None or queue.expiry == MAY_EXPIRE):
+                    continue
                 if queue.expiry == MAY_EXPIRE and first_looks >= FIRST_LOOKS_MAX:
                     continue
                 try:

@@ -25,7 +25,8 @@ def depth_of(hall: Hall, queue: RunningQueue) -> Depth:
     oldest_ms = oldest_since_ms(queue)
     topic = hall.catalogue.by_id[queue.entry.topic_id]
     available = queue.queue.waiting(ends)
-    if queue.has_priority_lanes or queue.filter is not None:  # Some messages of its logs are not in the queue.
+    has_gaps = queue.deduplicates or queue.settings.delay_ms > 0  # In batches of idempotent producers.
+    if queue.has_priority_lanes or queue.filter is not None or has_gaps:  # Not every offset is a message of the queue.
         outstanding = queue.queue.in_flight + queue.queue.held_back
         available = min(available, max(0, queue.queue.state.messages - outstanding))
     return Depth(
@@ -46,6 +47,7 @@ def counts_of(queue: RunningQueue) -> Counts:
     return Counts(
         sends=queue.sends,
         deliveries=state.next_number - 1,
+        settles=queue.settles,
         outlived=state.processing_times.outlived,
         safe_lease_ms=state.processing_times.safe_lease_ms(),
         deaths=dict(state.deaths),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from longhall.broker.configuration import ACKNOWLEDGE, PLACEMENT, WINGS
 from longhall.broker.events import QueueRemoved, TopicConfigured, TopicCreated, TopicDeleted
-from longhall.broker.feature_gates import check_acknowledge, check_placement
+from longhall.broker.feature_gates import check_acknowledge, check_exchanges, check_placement, may_note_deleted
 from longhall.broker.hall import Hall
 from longhall.broker.queues.dead_letters.queue_drain import drain_to_dead_letters
+from longhall.broker.queues.delivery.time_zones import check_hours
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.upkeep.side_topics import check_side_topics, make_side_topics
 from longhall.broker.queues.write import together, write_queue
@@ -21,11 +25,15 @@ from longhall.queues.events import LaneOpened, Marked, Recounted
 from longhall.queues.parts import check_parts
 from longhall.queues.selector import compile_filter
 from longhall.queues.settings import QueueSettings
+from longhall.queues.stamps import HEAD
+from longhall.records.profiles import BALANCED, PROFILE
 
 NOWHERE: Final[Mapping[int, int]] = {}
 # Retention takes whole segments: none may span much of it, or a message would outlive it by as much.
 SEGMENT_MS_MIN: Final = 60_000
 SEGMENT_MS_MAX: Final = 70 * 24 * 3_600_000
+
+_log = logging.getLogger("longhall.queues")
 
 
 async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes = b"") -> RunningQueue:
@@ -33,6 +41,11 @@ async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes
     if settings.priorities > 1 and settings.fifo:
         raise LonghallError(
             Code.INVALID_CONFIGURATION, "A FIFO queue has one priority: the order inside a group comes first."
+        )
+    if settings.late_stamped == HEAD and (settings.fifo or settings.priorities > 1):
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            "A queue with late_stamped has no FIFO groups and one priority: its head is one.",
         )
     if settings.filter:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is only for a queue over an existing topic.")
@@ -46,6 +59,10 @@ async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes
         now_ms,
         _shard_for(hall, name, settings),
     )
+    if topic is Code.TOPIC_EXISTS and hall.running_queue(name) is None:
+        raise LonghallError(
+            topic, f"There is a topic '{name}' that is no queue; a queue over it names it as its topic."
+        )
     if isinstance(topic, Code):
         code = Code.QUEUE_EXISTS if topic is Code.TOPIC_EXISTS else topic
         raise LonghallError(code, f"The name '{name}' cannot be used: {code.value}.")
@@ -77,6 +94,8 @@ async def _declare(
 ) -> RunningQueue:
     if topic is None and settings.priorities > 1:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic delivers in the topic's order.")
+    if topic is None and settings.late_stamped == HEAD:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic delivers in the topic's order.")
     if topic is None and settings.parts_max > 1:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic has the topic's partitions.")
     if settings.filter:
@@ -84,10 +103,14 @@ async def _declare(
     if not hall.has_room(1024 * 1024):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
     check_side_topics(name, settings)
+    check_hours(settings.hours)
+    check_profile(settings, topic is not None)
     if topic is None and settings.acknowledge != "all":
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic is acknowledged as the topic says.")
     check_acknowledge(hall, settings.acknowledge)
     check_placement(hall, settings.placement)
+    if settings.amqp is not None:
+        check_exchanges(hall)
     identity = topic.topic_id if topic is not None else topic_id
     assert identity is not None
     number = topic.partitions[-1] + 1 if topic is not None else hall.catalogue.next_partition
@@ -116,6 +139,7 @@ async def _declare(
         make_side_topics(hall, queue)
     await commit.future
     await committed(hall, queue.shard)
+    _log.info("a queue was created", extra={"queue": name, "fifo": settings.fifo, "over_topic": topic is None})
     return queue
 
 
@@ -128,13 +152,19 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
         raise LonghallError(Code.INVALID_CONFIGURATION, "Whether a queue is FIFO cannot change.")
     if settings.priorities != queue.settings.priorities:
         raise LonghallError(Code.INVALID_CONFIGURATION, "The number of priorities of a queue cannot change.")
+    if settings.late_stamped != queue.settings.late_stamped:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION, "The place of late messages is decided when a queue is created."
+        )
     if settings.parts_max > 1 and not queue.entry.owns_topic:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic has the topic's partitions.")
     check_parts(settings)
+    check_hours(settings.hours)
     if settings.filter:
         if queue.entry.owns_topic:
             raise LonghallError(Code.INVALID_CONFIGURATION, "A filter is for a queue over a topic.")
         compile_filter(settings.filter)
+    check_profile(settings, queue.entry.owns_topic)
     if settings.acknowledge != "all" and not queue.entry.owns_topic:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic is acknowledged as the topic says.")
     check_acknowledge(hall, settings.acknowledge)
@@ -142,12 +172,21 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
     configuration = topic.configuration | _configuration(hall, settings)
     if settings.acknowledge == "all":
         configuration.pop(ACKNOWLEDGE, None)
+    if settings.profile == BALANCED and queue.settings.profile != BALANCED:
+        configuration.pop(PROFILE, None)
     if queue.entry.owns_topic and configuration != topic.configuration:
         hall.append_catalogue(TopicConfigured(topic_id=topic.topic_id, configuration=configuration), Commit())
     check_side_topics(queue.entry.name, settings)
     await commit_event(hall, decided)
     with together(hall):
         make_side_topics(hall, queue)
+    queue.waiters.wake(len(queue.waiters))  # Other delivery hours, or several messages at once where it was one.
+
+
+def check_profile(settings: QueueSettings, owns_topic: bool) -> None:
+    """Raises INVALID_CONFIGURATION for a profile of a queue whose topic has its own."""
+    if settings.profile != BALANCED and not owns_topic:
+        raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic has the profile of the topic.")
 
 
 async def delete(hall: Hall, queue: RunningQueue) -> None:
@@ -164,6 +203,7 @@ async def delete(hall: Hall, queue: RunningQueue) -> None:
         if queue.entry.owns_topic:
             hall.append_catalogue(TopicDeleted(topic_id=queue.entry.topic_id), Commit())
     await commit.future
+    _log.info("a queue was deleted", extra={"queue": queue.entry.name})
 
 
 def _decide_delete(hall: Hall, queue: RunningQueue) -> QueueRemoved:
@@ -175,7 +215,7 @@ def _decide_delete(hall: Hall, queue: RunningQueue) -> QueueRemoved:
     if entry.owns_topic and len(others) > 1:
         forks = ", ".join(sorted(name for name in others if name != entry.name))
         raise LonghallError(Code.TOPIC_IN_USE, f"Other queues read the log of '{entry.name}': {forks}.")
-    return removed
+    return removed if may_note_deleted(hall) else msgspec.structs.replace(removed, letters="")
 
 
 def _configuration(hall: Hall, settings: QueueSettings) -> dict[str, str]:
@@ -185,6 +225,7 @@ def _configuration(hall: Hall, settings: QueueSettings) -> dict[str, str]:
         "segment.ms": str(max(SEGMENT_MS_MIN, min(settings.retention_ms or SEGMENT_MS_MAX, SEGMENT_MS_MAX) // 10)),
         "max.message.bytes": str(max(settings.message_bytes_max * 2, 1024 * 1024) + 4096),
         **({ACKNOWLEDGE: settings.acknowledge} if settings.acknowledge != "all" else {}),
+        **({PROFILE: settings.profile} if settings.profile != BALANCED else {}),
         **({PLACEMENT: settings.placement, WINGS: ",".join(map(str, settings.wings))} if settings.wings else {}),
     }
 

@@ -15,6 +15,7 @@ from longhall.doors.kafka.wire.messages.versions import (
     ApiVersionsResponseSupportedFeature,
 )
 
+GROUP_VERSION = "group.version"  # Version 1 has the consumer group protocol.
 TRANSACTION_VERSION = "transaction.version"
 
 
@@ -22,11 +23,13 @@ def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsRe
     response = ApiVersionsResponse(api_keys=_offered())
     # Version 2 of transactions raises the epoch at the end of each; clients use it only if it is announced.
     response.supported_features = [
-        ApiVersionsResponseSupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2)
+        ApiVersionsResponseSupportedFeature(name=GROUP_VERSION, min_version=0, max_version=1),
+        ApiVersionsResponseSupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2),
     ]
     response.finalized_features_epoch = 1
     response.finalized_features = [
-        ApiVersionsResponseFinalizedFeature(name=TRANSACTION_VERSION, max_version_level=2, min_version_level=2)
+        ApiVersionsResponseFinalizedFeature(name=GROUP_VERSION, max_version_level=1, min_version_level=1),
+        ApiVersionsResponseFinalizedFeature(name=TRANSACTION_VERSION, max_version_level=2, min_version_level=2),
     ]
     return response
 

@@ -19,7 +19,10 @@ async def handle(door: Door, request: CreatePartitionsRequest, call: Call) -> Cr
     for topic in request.topics:
         row = CreatePartitionsResponseTopic(name=topic.name)
         try:
-            await topic_operations.add_partitions(door.hall, topic.name, topic.count, request.validate_only)
+            assignments = None if topic.assignments is None else [row.broker_ids for row in topic.assignments]
+            await topic_operations.add_partitions(
+                door.hall, door.node_id, topic.name, topic.count, assignments, request.validate_only
+            )
         except LonghallError as error:
             row.error_code = error_of(error.code)
             row.error_message = str(error)

@@ -15,6 +15,9 @@ from longhall.doors.kafka.wire.messages.group_admin import (
 async def handle(door: Door, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
     results: list[DeleteGroupsResponseGroup] = []
     for name in request.groups_names:
-        code = await door.coordinator.delete_group(name)
+        if door.share_groups.find(name) is not None:
+            code = await door.share_groups.delete_group(name)
+        else:
+            code = await door.coordinator.delete_group(name)
         results.append(DeleteGroupsResponseGroup(group_id=name, error_code=error_of(code)))
     return DeleteGroupsResponse(results=results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from longhall.doors.kafka.authorized_operations import OF_GROUP
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -18,18 +19,23 @@ DEAD = "Dead"
 
 
 def handle(door: Door, request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[_describe(door, name, call.header.version) for name in request.groups])
+    response = DescribeGroupsResponse(groups=[_describe(door, name, call.header.version) for name in request.groups])
+    if request.include_authorized_operations:
+        for group in response.groups:
+            group.authorized_operations = OF_GROUP
+    return response
 
 
 def _describe(door: Door, name: str, version: int) -> DescribeGroupsResponseGroup:
     group = door.coordinator.describe_group(name)
     if group is None:
         if version >= HAS_UNKNOWN_FROM:
+            is_other = door.coordinator.describe_consumer_group(name) is not None
             return DescribeGroupsResponseGroup(
                 group_id=name,
                 group_state=DEAD,
                 error_code=error_of(Code.GROUP_UNKNOWN),
-                error_message=f"Group {name} not found.",
+                error_message=f"Group {name} is not a classic group." if is_other else f"Group {name} not found.",
             )
         return DescribeGroupsResponseGroup(group_id=name, group_state=DEAD)
     return DescribeGroupsResponseGroup(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from longhall.doors.kafka.authorized_operations import OF_TOPIC
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -43,6 +44,7 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
             DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=topic.topic_id,
+                topic_authorized_operations=OF_TOPIC,
                 partitions=[_partition(number, topic.partitions[number]) for number in shown],
             )
         )

@@ -11,16 +11,25 @@ from functools import partial
 
 from longhall.broker.fetch import Fetch, PartitionFetch
 from longhall.broker.fetch_filter import FILTERED_BYTES_MAX, filter_batches
+from longhall.broker.large_fetch import has_large, join_large
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import error_of
-from longhall.doors.kafka.wire.fetch import FetchedPart, FetchPart, encode_fetch_response, parse_fetch
+from longhall.doors.kafka.errors import FETCH_SESSION_ID_NOT_FOUND, error_of
+from longhall.doors.kafka.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Opened
+from longhall.doors.kafka.leader_hints import LeaderHints
+from longhall.doors.kafka.wire.fetch import (
+    LEADER_HINTS_FROM,
+    FetchedPart,
+    FetchPart,
+    encode_fetch_response,
+    parse_fetch,
+)
+from longhall.doors.kafka.wire.topic_parts import TOPIC_IDS_FROM
 from longhall.errors import Code, LonghallError
 from longhall.queues.filters import Filter
 
 WAIT_MS_MAX = 300_000
-NO_SESSION = 0
-SESSION_UNKNOWN = 70  # FETCH_SESSION_ID_NOT_FOUND
+LEADER_ERRORS = (error_of(Code.NOT_LEADER), error_of(Code.FENCED_LEADER_EPOCH))
 
 
 def handle(door: Door, call: Call) -> None:
@@ -30,22 +39,27 @@ def handle(door: Door, call: Call) -> None:
     call.frame = b""
     call.connection.begin(call)
     hall.traffic.fetches += 1
-    if request.session_id != NO_SESSION:
-        # This node grants no sessions, so this one is from another broker: the client repeats the request in full.
-        buffers = encode_fetch_response(header.correlation_id, header.version, 0, SESSION_UNKNOWN, NO_SESSION, [])
-        call.ready(buffers)
-        return
+    parts = request.parts
+    opened: Opened | None = None
+    if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
+        opened = door.fetch_sessions.open(request, header.version >= TOPIC_IDS_FROM, call.started_s)
+        if opened.error_code:
+            _refuse_session(call, opened.error_code)
+            return
+        parts = opened.parts
     wanted: list[PartitionFetch] = []
-    for part in request.parts:
+    for part in parts:
         name = part.topic or hall.topic_name(part.topic_id)
         partition = hall.partition(name, part.partition)
         wanted.append(PartitionFetch(partition, part.fetch_offset, part.partition_max_bytes, part.current_leader_epoch))
     try:
         filter = door.fetch_filters.of(request.rack_id)
     except LonghallError as error:
-        _refuse_all(door, call, request.parts, wanted, error.code)
+        _refuse_all(door, call, parts, opened, wanted, error.code)
         return
-    answer = partial(_answer, door, call, request.parts)
+    answer: Callable[[Fetch], None] = partial(_answer, door, call, parts, opened)
+    if any(hall.chunked_messages):
+        answer = partial(_answer_whole, door, call, answer)
     fetch = Fetch(
         hall,
         wanted,
@@ -66,17 +80,55 @@ def refuse(door: Door, call: Call) -> None:
     call.frame = b""
     call.connection.begin(call)
     door.hall.traffic.fetches += 1
+    if request.session_id != NO_SESSION and request.session_epoch > FIRST_EPOCH:
+        _refuse_session(call, FETCH_SESSION_ID_NOT_FOUND)  # Then the client names all its partitions.
+        return
     code = error_of(Code.NOT_LEADER)
     parts = [
         FetchedPart(part.topic, part.topic_id, part.partition, code, -1, -1, -1, None, []) for part in request.parts
     ]
+    _add_hints(door, header.version, parts)
     call.ready(encode_fetch_response(header.correlation_id, header.version, 0, 0, NO_SESSION, parts))
+
+
+def _refuse_session(call: Call, error_code: int) -> None:
+    header = call.header
+    call.ready(encode_fetch_response(header.correlation_id, header.version, 0, error_code, NO_SESSION, []))
+
+
+def _add_hints(door: Door, version: int, parts: list[FetchedPart]) -> None:
+    """Name the leader beside the errors that it can answer."""
+    if version < LEADER_HINTS_FROM:
+        return
+    hints = LeaderHints(door)
+    for part in parts:
+        if part.error_code in LEADER_ERRORS:
+            part.leader = hints.of(part.topic or door.hall.topic_name(part.topic_id), part.partition)
 
 
 def _start_filter(call: Call, filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
     """Filter the fetched batches in a task, then answer."""
     task = asyncio.get_running_loop().create_task(_filter_and_answer(filter, answer, fetch))
     call.on_close = partial(_stop, task)
+
+
+def _answer_whole(door: Door, call: Call, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
+    """Answer with the whole bodies of large messages, which are read in a task."""
+    if not has_large(door.hall, fetch.wanted):
+        answer(fetch)
+        return
+    task = asyncio.get_running_loop().create_task(_join_and_answer(door, answer, fetch))
+    call.on_close = partial(_stop, task)
+
+
+async def _join_and_answer(door: Door, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
+    try:
+        await join_large(door.hall, fetch.wanted)
+    except LonghallError as error:
+        for wanted in fetch.wanted:
+            wanted.buffers = []
+            wanted.code = wanted.code or error.code
+    answer(fetch)
 
 
 def _stop(task: asyncio.Task[None]) -> None:
@@ -93,17 +145,20 @@ async def _filter_and_answer(filter: Filter, answer: Callable[[Fetch], None], fe
     answer(fetch)
 
 
-def _refuse_all(door: Door, call: Call, parts: list[FetchPart], wanted: list[PartitionFetch], code: Code) -> None:
+def _refuse_all(
+    door: Door, call: Call, parts: list[FetchPart], opened: Opened | None, wanted: list[PartitionFetch], code: Code
+) -> None:
     """Answer with the same error for every partition."""
-    fetch = Fetch(door.hall, wanted, 0, 0, 0, False, partial(_answer, door, call, parts))
+    fetch = Fetch(door.hall, wanted, 0, 0, 0, False, partial(_answer, door, call, parts, opened))
     for one in wanted:
         one.code = code
-    _answer(door, call, parts, fetch)
+    _answer(door, call, parts, opened, fetch)
 
 
-def _answer(door: Door, call: Call, parts: list[FetchPart], fetch: Fetch) -> None:
+def _answer(door: Door, call: Call, parts: list[FetchPart], opened: Opened | None, fetch: Fetch) -> None:
     header = call.header
     fetched: list[FetchedPart] = []
+    failed = False
     for part, wanted in zip(parts, fetch.wanted, strict=True):
         partition = wanted.partition
         code = wanted.code
@@ -116,6 +171,7 @@ def _answer(door: Door, call: Call, parts: list[FetchPart], fetch: Fetch) -> Non
             start = partition.log.start_offset
             partition.traffic.bytes_out += wanted.size_bytes
         if code is not None:
+            failed = True
             door.hall.traffic.fetches_failed += 1
         fetched.append(
             FetchedPart(
@@ -130,4 +186,10 @@ def _answer(door: Door, call: Call, parts: list[FetchPart], fetch: Fetch) -> Non
                 wanted.buffers,
             )
         )
-    call.ready(encode_fetch_response(header.correlation_id, header.version, 0, 0, NO_SESSION, fetched))
+    if failed:
+        _add_hints(door, header.version, fetched)
+    session_id = NO_SESSION
+    if opened is not None:
+        session_id = opened.session_id
+        fetched = opened.answer(fetched)
+    call.ready(encode_fetch_response(header.correlation_id, header.version, 0, 0, session_id, fetched))

@@ -15,11 +15,15 @@ from longhall.errors import Code
 
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2  # A share partition: group, topic id and partition, with colons between them.
+SHARE_FROM = 6
 NONE = Broker(-1, "", -1)
 
 
 def handle(door: Door, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    known = request.key_type in (GROUP, TRANSACTION)
+    known = request.key_type in (GROUP, TRANSACTION) or (
+        request.key_type == SHARE and call.header.version >= SHARE_FROM
+    )
     if call.header.version < 4:
         host, code = _find(door, request.key, known)
         return FindCoordinatorResponse(error_code=code, node_id=host.node_id, host=host.host, port=host.port)
@@ -36,5 +40,5 @@ def _row(door: Door, key: str, known: bool) -> FindCoordinatorResponseCoordinato
 def _find(door: Door, key: str, known: bool) -> tuple[Broker, int]:
     if not known:
         return NONE, error_of(Code.INVALID_REQUEST)
-    host = coordinator_of(door, key)
+    host = coordinator_of(door, key)  # One node leads all shards, so it does not matter which of them a key has.
     return (host, 0) if host is not None else (NONE, COORDINATOR_NOT_AVAILABLE)

@@ -20,6 +20,9 @@ def handle(door: Door, request: ListGroupsRequest, call: Call) -> ListGroupsResp
                 group_state=line.state,
                 group_type=line.kind,
             )
-            for line in door.coordinator.list_groups(request.states_filter, request.types_filter)
+            for line in (
+                *door.coordinator.list_groups(request.states_filter, request.types_filter),
+                *door.share_groups.list_groups(request.states_filter, request.types_filter),
+            )
         ]
     )

@@ -6,6 +6,7 @@ import asyncio
 from typing import Final, TypeVar, cast
 
 from longhall.doors.kafka import topic_operations
+from longhall.doors.kafka.authorized_operations import NOT_ASKED, OF_CLUSTER, OF_TOPIC
 from longhall.doors.kafka.brokers import brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -38,11 +39,12 @@ async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataRe
     else:
         asked = request.topics or []
     may_create = request.allow_auto_topic_creation and not everything
+    operations = OF_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
     if len(asked) <= TOPICS_A_TURN:
-        topics = await _describe_all(door, asked, version, may_create)
+        topics = await _describe_all(door, asked, version, may_create, operations)
     else:
         async with door.long_responses:
-            topics = await _describe_all(door, asked, version, may_create)
+            topics = await _describe_all(door, asked, version, may_create, operations)
     if everything:  # A topic that was deleted in between is the only one that is not encoded.
         topics = [topic for topic in topics if isinstance(topic, bytes)]
     return MetadataResponse(
@@ -53,11 +55,12 @@ async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataRe
         cluster_id=door.cluster_id,
         controller_id=controller_of(door),
         topics=cast("list[MetadataResponseTopic]", topics),  # The codec writes encoded topics as they are.
+        cluster_authorized_operations=OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )
 
 
 async def _describe_all(
-    door: Door, asked: list[MetadataRequestTopic], version: int, may_create: bool
+    door: Door, asked: list[MetadataRequestTopic], version: int, may_create: bool, operations: int
 ) -> list[MetadataResponseTopic | bytes]:
     """Describe topics in turns, so that other requests are served in between."""
     topics: list[MetadataResponseTopic | bytes] = []
@@ -77,7 +80,7 @@ async def _describe_all(
             if placements is None:
                 placements = Placements(door.hall, door.node_id)
                 door.metadata_cache.validate(placements.of_shards())
-            topics.append(_describe(door, placements, one, name, version))
+            topics.append(_describe(door, placements, one, name, version, operations))
     return topics
 
 
@@ -86,21 +89,23 @@ def _name_of(door: Door, asked: MetadataRequestTopic) -> str:
 
 
 def _describe(
-    door: Door, placements: Placements, asked: MetadataRequestTopic, name: str, version: int
+    door: Door, placements: Placements, asked: MetadataRequestTopic, name: str, version: int, operations: int
 ) -> MetadataResponseTopic | bytes:
     route = door.hall.shown(name)
     if route is None:
         if asked.topic_id != NO_ID:
             return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC_ID), topic_id=asked.topic_id, name=None)
         return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC), name=name)
+    if operations != NOT_ASKED:  # Administrators ask rarely.
+        return _encode(describe_topic(door.hall, placements, name), version, operations)
     encoded = door.metadata_cache.get(name, version, route)
     if encoded is None:
-        encoded = _encode(describe_topic(door.hall, placements, name), version)
+        encoded = _encode(describe_topic(door.hall, placements, name), version, operations)
         door.metadata_cache.put(name, version, route, encoded)
     return encoded
 
 
-def _encode(topic: TopicDescription | None, version: int) -> bytes:
+def _encode(topic: TopicDescription | None, version: int, operations: int) -> bytes:
     assert topic is not None, "it has a route"
     row = MetadataResponseTopic(
         name=topic.name,
@@ -110,6 +115,7 @@ def _encode(topic: TopicDescription | None, version: int) -> bytes:
             partition_row(MetadataResponsePartition, number, placement)
             for number, placement in enumerate(topic.partitions)
         ],
+        topic_authorized_operations=operations,
     )
     return encode_element(MetadataResponse, "topics", row, version)
 

@@ -14,6 +14,7 @@ from longhall.doors.kafka.wire.messages.commits import (
 from longhall.errors import Code
 from longhall.topics.effects import CommitRequest
 
+MEMBER_EPOCHS_FROM = 9
 TOPIC_IDS_FROM = 10
 
 
@@ -44,6 +45,7 @@ async def handle(door: Door, request: OffsetCommitRequest, call: Call) -> Offset
             generation=request.generation_id_or_member_epoch,
             member_id=request.member_id,
             instance_id=request.group_instance_id,
+            knows_epochs=call.header.version >= MEMBER_EPOCHS_FROM,
             offsets=tuple(rows),
         )
     )

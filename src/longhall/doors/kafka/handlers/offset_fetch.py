@@ -49,6 +49,9 @@ async def handle(door: Door, request: OffsetFetchRequest, call: Call) -> OffsetF
 async def _group(
     door: Door, group: OffsetFetchRequestGroup, require_stable: bool, by_id: bool
 ) -> OffsetFetchResponseGroup:
+    code = door.coordinator.check_fetch(group.group_id, group.member_id, group.member_epoch)
+    if code is not None:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_of(code))
     wanted = None
     unknown: list[OffsetFetchResponseGroupTopic] = []
     if group.topics is not None:

@@ -7,11 +7,19 @@ from typing import Final, final
 
 from longhall.broker.configuration import ALWAYS
 from longhall.broker.hall import Hall
-from longhall.broker.send import Sent, send, wait
+from longhall.broker.partition import Partition
+from longhall.broker.produced import Sent
+from longhall.broker.send import send, wait
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
-from longhall.doors.kafka.wire.produce import ProducePart, encode_produce_response, parse_produce
+from longhall.doors.kafka.leader_hints import LeaderHints
+from longhall.doors.kafka.wire.produce import (
+    LEADER_HINTS_FROM,
+    ProducePart,
+    encode_produce_response,
+    parse_produce,
+)
 from longhall.errors import Code
 from longhall.front.fairness import Fairness, Lane
 from longhall.shards.shard import ONE, Committable
@@ -36,13 +44,20 @@ class Produced(Committable):
         self._hall = hall
         self._is_answered = is_answered
         self.debt_ms = 0
+        self.in_sync_mins: dict[int, int] | None = None  # By part, of topics with a minimum of their own.
         self.lane: Lane | None = None
         self.size_bytes = 0
         self._fairness = fairness
 
+    def ask_for(self, part: int, in_sync_min: int) -> None:
+        """The topic of this part has a minimum of its own."""
+        if self.in_sync_mins is None:
+            self.in_sync_mins = {}
+        self.in_sync_mins[part] = in_sync_min
+
     def committed(self, value: int) -> None:
         """A batch is committed. `value` counts its part from 1 on if the batch needs the in-sync replicas, else 0."""
-        if value and self._hall.is_short:
+        if value and self._hall.is_short_of(self.in_sync_mins.get(value, 0) if self.in_sync_mins is not None else 0):
             self.parts[value - 1].error_code = error_of(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self.missing -= 1
         if self.missing == 0:
@@ -87,34 +102,28 @@ def handle(door: Door, call: Call) -> None:
                 request.transactional_id,
                 header.version >= ADDS_PARTITIONS_FROM,
                 call.connection.number,
+                acks >= 0,
+                request.timeout_ms,
             )
             part.log_start_offset = partition.log.start_offset
-        if sent.code is None:
+        if sent.later is not None:
             assert partition is not None
-            part.base_offset = sent.base_offset
-            part.log_append_time_ms = sent.append_time_ms
-            produced.missing += 1
+            held = _Held(hall, call, produced, partition, number, acks)
+            sent.later.when_done(held.end)
+        elif sent.code is None:
+            assert partition is not None
             produced.size_bytes += part.records_size
             lane_name = name
-            options = partition.options
-            guarded = acks < 0 and options.acknowledge != ONE and options.durability == ALWAYS
-            wait(hall, partition, produced, number if guarded else 0, leader_only=acks >= 0)
-            quota = options.quota
-            if quota is not None:
-                debt_ms = quota.debt_ms(hall.time.now_ms())
-                if debt_ms:
-                    partition.traffic.throttled += 1
-                    produced.debt_ms = max(produced.debt_ms, debt_ms)
+            _await_commit(hall, produced, partition, number, sent, acks)
         else:
             hall.traffic.sends_failed += 1
             hall.traffic.bytes_rejected += max(part.records_size, 0)
-            code = fenced_as(sent.code, False)
-            if code is Code.TRANSACTION_ABORTABLE and header.version < ABORTABLE_FROM:
-                code = Code.INVALID_TRANSACTION_STATE
+            code = _refuse_part(part, sent, header.version)
+            door.refused.note("Produce", sent.code.value, f"to {name}-{part.partition}", call.started_s)
             if code is Code.COMMIT_BACKLOG:
                 produced.debt_ms = max(produced.debt_ms, BACKLOG_MS)
-            part.error_code = error_of(code)
-            part.error_message = sent.message or None
+            if code is Code.NOT_LEADER and header.version >= LEADER_HINTS_FROM:
+                part.leader = LeaderHints(door).of(name, part.partition)
     call.frame = b""  # The answer may wait for the disk; the frame's memory is free at once.
     if produced.debt_ms:
         _slow_down(call, produced)
@@ -123,6 +132,65 @@ def handle(door: Door, call: Call) -> None:
     produced.committed(0)
     if not acks and any(part.error_code for part in request.parts):
         call.connection.close()  # Without acks this is the only way to report an error.
+
+
+def _await_commit(hall: Hall, produced: Produced, partition: Partition, number: int, sent: Sent, acks: int) -> None:
+    """The part of this number is appended: answer it when it is as durable as its topic requires."""
+    part = produced.parts[number - 1]
+    part.base_offset = sent.base_offset
+    part.log_append_time_ms = sent.append_time_ms
+    produced.missing += 1
+    options = partition.options
+    guarded = acks < 0 and options.acknowledge != ONE and options.durability == ALWAYS
+    if options.in_sync_min and guarded:
+        produced.ask_for(number, options.in_sync_min)
+    wait(hall, partition, produced, number if guarded else 0, leader_only=acks >= 0)
+    quota = options.quota
+    if quota is not None:
+        debt_ms = quota.debt_ms(hall.time.now_ms())
+        if debt_ms:
+            partition.traffic.throttled += 1
+            produced.debt_ms = max(produced.debt_ms, debt_ms)
+
+
+def _refuse_part(part: ProducePart, sent: Sent, version: int) -> Code | None:
+    """Fill in the error of a part, in the terms of this version."""
+    code = fenced_as(sent.code, False)
+    if code is Code.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        code = Code.INVALID_TRANSACTION_STATE
+    part.error_code = error_of(code)
+    part.error_message = sent.message or None
+    part.record_errors = sent.record_errors
+    return code
+
+
+@final
+class _Held:
+    """A part that waits for room in its queue. Its connection is not read meanwhile: that is the back-pressure."""
+
+    def __init__(
+        self, hall: Hall, call: Call, produced: Produced, partition: Partition, number: int, acks: int
+    ) -> None:
+        self._hall = hall
+        self._call = call
+        self._produced = produced
+        self._partition = partition
+        self._number = number
+        self._acks = acks
+        produced.missing += 1
+        call.connection.hold_back()
+
+    def end(self, sent: Sent) -> None:
+        """The batch is appended or refused."""
+        if sent.code is None:
+            _await_commit(self._hall, self._produced, self._partition, self._number, sent, self._acks)
+        else:
+            self._hall.traffic.sends_failed += 1
+            _refuse_part(self._produced.parts[self._number - 1], sent, self._call.header.version)
+            if not self._acks:
+                self._call.connection.close()  # Without acks this is the only way to report an error.
+        self._produced.committed(0)
+        self._call.connection.let_go()
 
 
 def refuse(door: Door, call: Call) -> None:
@@ -137,6 +205,10 @@ def refuse(door: Door, call: Call) -> None:
     call.connection.begin(call)
     for part in request.parts:
         part.error_code = error_of(Code.NOT_LEADER)
+    if header.version >= LEADER_HINTS_FROM:
+        hints = LeaderHints(door)
+        for part in request.parts:
+            part.leader = hints.of(part.topic or door.hall.topic_name(part.topic_id), part.partition)
     call.ready((encode_produce_response(header.correlation_id, header.version, request.parts),))
 
 

@@ -9,7 +9,8 @@ record data is in the list as the objects that the log returned.
                max bytes int32)), [forgotten: (name | id, indexes) (7+)], [rack (11+)]
     response   throttle int32, [error int16, session id int32 (7+)], topics: (name | id, parts: (index int32,
                error int16, high watermark int64, last stable int64, [log start int64 (5+)],
-               aborted: (producer int64, first int64), [preferred replica int32 (11+)], records))
+               aborted: (producer int64, first int64), [preferred replica int32 (11+)], records,
+               [tagged: leader (12+)])), [tagged: brokers (16+)]
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, final
 
+from longhall.doors.kafka.wire.leader_hints import LeaderHint, write_endpoints, write_leader
 from longhall.doors.kafka.wire.reader import Reader
 from longhall.doors.kafka.wire.topic_parts import TopicPart, by_topic, read_topic, write_topic
 from longhall.doors.kafka.wire.writer import write_count
 
 FLEXIBLE_FROM: Final = 12
+LEADER_HINTS_FROM: Final = 16  # From here on with the addresses of the leaders.
+_LEADER_TAG: Final = 1
 
 Buffer = bytes | bytearray | memoryview
 
@@ -109,6 +113,7 @@ class FetchedPart(TopicPart):
         self.log_start_offset = log_start_offset
         self.aborted = aborted  # (producer id, first offset); None for readers of uncommitted records.
         self.records = records
+        self.leader: LeaderHint | None = None  # Only beside an error.
 
 
 def parse_fetch(frame: bytes, at: int, version: int) -> FetchRequest:
@@ -204,10 +209,12 @@ def encode_fetch_response(
                 buffers.extend(part.records)
                 out = bytearray()
             if flexible:
-                out.append(0)
+                write_leader(out, _LEADER_TAG, part.leader)
         if flexible:
             out.append(0)
-    if flexible:
+    if version >= LEADER_HINTS_FROM:
+        write_endpoints(out, [part.leader for part in parts if part.leader is not None])
+    elif flexible:
         out.append(0)
     total += len(out)
     if out:

@@ -6,7 +6,8 @@ parts, after the handler has filled in their results, so that one object a batch
     request    [transactional id (3+)], acks int16, timeout int32, topics: (name | id (13+),
                parts: (index int32, records))
     response   topics: (name | id, parts: (index int32, error int16, offset int64, [append time int64 (2+)],
-               [log start int64 (5+)], [record errors, error message (8+)])), [throttle int32 (1+)]
+               [log start int64 (5+)], [record errors: (index int32, message), error message (8+)],
+               [tagged: leader (10+)])), [throttle int32 (1+)], [tagged: brokers (10+)]
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, final
 
+from longhall.doors.kafka.wire.leader_hints import LeaderHint, write_endpoints, write_leader
 from longhall.doors.kafka.wire.reader import Reader
 from longhall.doors.kafka.wire.topic_parts import TOPIC_IDS_FROM, TopicPart, by_topic, read_topic, write_topic
 from longhall.doors.kafka.wire.writer import write_count, write_text, write_varint
 
 FLEXIBLE_FROM: Final = 9
+RECORD_ERRORS_FROM: Final = 8
+LEADER_HINTS_FROM: Final = 10
+_LEADER_TAG: Final = 0
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -48,6 +53,8 @@ class ProducePart(TopicPart):
         self.log_append_time_ms: int = -1
         self.log_start_offset: int = -1
         self.error_message: str | None = None
+        self.record_errors: list[tuple[int, str]] | None = None  # Positions in the batch, with the reason of each.
+        self.leader: LeaderHint | None = None
 
 
 @final
@@ -97,7 +104,7 @@ def _parse_topic(reader: Reader, version: int, flexible: bool, parts: list[Produ
 
 def encode_produce_response(correlation_id: int, version: int, parts: list[ProducePart], throttle_ms: int = 0) -> bytes:
     """The complete frame. Neighbouring parts of one topic share its entry."""
-    if len(parts) == 1 and version >= 5 and parts[0].error_message is None:
+    if len(parts) == 1 and version >= 5 and parts[0].error_code == 0 and parts[0].error_message is None:
         return _encode_one(correlation_id, version, parts[0], throttle_ms)
     flexible = version >= FLEXIBLE_FROM
     out = bytearray(4)
@@ -114,14 +121,16 @@ def encode_produce_response(correlation_id: int, version: int, parts: list[Produ
             out.append(0)
     if version >= 1:
         out += _INT32.pack(throttle_ms)
-    if flexible:
+    if version >= LEADER_HINTS_FROM:
+        write_endpoints(out, [part.leader for part in parts if part.leader is not None])
+    elif flexible:
         out.append(0)
     out[0:4] = _INT32.pack(len(out) - 4)
     return bytes(out)
 
 
 def _encode_one(correlation_id: int, version: int, part: ProducePart, throttle_ms: int) -> bytes:
-    """One part without an error message, from version 5 on: nearly every response is one of these."""
+    """One part without an error, from version 5 on: nearly every response is one of these."""
     name = part.topic.encode()
     if version < FLEXIBLE_FROM:
         tail = _ONE_5.pack(
@@ -157,11 +166,22 @@ def _write_part(out: bytearray, part: ProducePart, version: int, flexible: bool)
         out += _PART_2.pack(part.partition, part.error_code, part.base_offset, part.log_append_time_ms)
     else:
         out += _PART_0.pack(part.partition, part.error_code, part.base_offset)
-    if version >= 8:
-        write_count(out, 0, flexible)
+    if version >= RECORD_ERRORS_FROM:
+        _write_record_errors(out, part.record_errors or [], flexible)
         write_text(out, part.error_message, flexible)
-    if flexible:
+    if version >= LEADER_HINTS_FROM:
+        write_leader(out, _LEADER_TAG, part.leader)
+    elif flexible:
         out.append(0)
+
+
+def _write_record_errors(out: bytearray, errors: list[tuple[int, str]], flexible: bool) -> None:
+    write_count(out, len(errors), flexible)
+    for index, message in errors:
+        out += _INT32.pack(index)
+        write_text(out, message, flexible)
+        if flexible:
+            out.append(0)
 
 
 def _compact_size(size: int) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longhall.doors.sqs.door import Caller, Door
-from longhall.doors.sqs.moves import task_of
+from longhall.doors.sqs.moves import open_handle, queue_at
 from longhall.doors.sqs.wire.requests import CancelMessageMoveTaskRequest
 from longhall.doors.sqs.wire.results import CancelMessageMoveTaskResult
 from longhall.service.queue_operations import CancelMove
@@ -12,5 +12,7 @@ from longhall.service.queue_operations import CancelMove
 async def cancel_message_move_task(
     door: Door, request: CancelMessageMoveTaskRequest, caller: Caller
 ) -> CancelMessageMoveTaskResult:
-    task = await door.service.call(CancelMove(task_of(request.task_handle)), caller.identity)
+    task_id, source_arn = open_handle(request.task_handle)
+    await queue_at(door, "SourceArn", source_arn)
+    task = await door.service.call(CancelMove(task_id), caller.identity)
     return CancelMessageMoveTaskResult(approximate_number_of_messages_moved=task.moved)

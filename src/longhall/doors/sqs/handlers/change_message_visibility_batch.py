@@ -7,13 +7,12 @@ from functools import partial
 from longhall.doors.sqs.batches import check_batch
 from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import failed_entry
-from longhall.doors.sqs.settling import check_visibility, refusal_of_change
+from longhall.doors.sqs.settling import changing, check_visibility, refusal_of_change
 from longhall.doors.sqs.wire.faults import SqsError
 from longhall.doors.sqs.wire.requests import ChangeMessageVisibilityBatchRequest
 from longhall.doors.sqs.wire.results import BatchResultEntry, ChangeMessageVisibilityBatchResult, Result
 from longhall.errors import Code
 from longhall.queues.messages import QueueView
-from longhall.service.queue_operations import ChangeLeases
 
 
 def change_message_visibility_batch(
@@ -31,18 +30,19 @@ def change_message_visibility_batch(
             result.failed.append(failed_entry(entry.id, error))
     if not changes:
         return result
-    pending = door.service.call(ChangeLeases(view.name, changes), caller.identity)
-    return Later(pending, partial(_result, result, ids, changes))
+    pending = door.service.call(changing(door, view, changes), caller.identity)
+    return Later(pending, partial(_result, door, result, ids, changes))
 
 
 def _result(
+    door: Door,
     result: ChangeMessageVisibilityBatchResult,
     ids: list[str],
     changes: list[tuple[str, int]],
     codes: list[Code | None],
 ) -> ChangeMessageVisibilityBatchResult:
-    for entry_id, (receipt, _), code in zip(ids, changes, codes, strict=True):
-        refusal = refusal_of_change(code, receipt)
+    for entry_id, change, code in zip(ids, changes, codes, strict=True):
+        refusal = refusal_of_change(door, code, *change)
         if refusal is None:
             result.successful.append(BatchResultEntry(id=entry_id))
         else:

@@ -24,7 +24,7 @@ async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) 
     if not name:
         raise missing("QueueName")
     attributes = request.attributes or {}
-    check_name(name, fifo=attributes.get("FifoQueue") == "true")
+    check_name(name, fifo=attributes.get("FifoQueue", "").lower() == "true")
     settings = new_settings(door, name, attributes, check_tags(request.tags or {}))
     if "RedrivePolicy" in attributes:
         await check_dead_letters(door, name, settings)

@@ -7,25 +7,24 @@ from functools import partial
 from longhall.doors.sqs.batches import check_batch
 from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import failed_entry
-from longhall.doors.sqs.settling import refusal_of_settle
+from longhall.doors.sqs.settling import refusal_of_settle, settling
 from longhall.doors.sqs.wire.requests import DeleteMessageBatchRequest
 from longhall.doors.sqs.wire.results import BatchResultEntry, DeleteMessageBatchResult
 from longhall.errors import Code
 from longhall.queues.messages import QueueView
-from longhall.service.queue_operations import SettleMessages
 
 
 def delete_message_batch(door: Door, view: QueueView, request: DeleteMessageBatchRequest, caller: Caller) -> Later:
     check_batch(request.entries, "DeleteMessageBatchRequestEntry")
     receipts = [entry.receipt_handle for entry in request.entries]
-    pending = door.service.call(SettleMessages(view.name, receipts), caller.identity)
+    pending = door.service.call(settling(view, receipts), caller.identity)
     return Later(pending, partial(_result, view, request))
 
 
 def _result(view: QueueView, request: DeleteMessageBatchRequest, codes: list[Code | None]) -> DeleteMessageBatchResult:
     result = DeleteMessageBatchResult(successful=[], failed=[])
     for entry, code in zip(request.entries, codes, strict=True):
-        error = None if code is None else refusal_of_settle(code, entry.receipt_handle, view.settings.fifo)
+        error = None if code is None else refusal_of_settle(view, code, entry.receipt_handle)
         if error is None:
             result.successful.append(BatchResultEntry(id=entry.id))
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longhall.doors.sqs.door import Caller, Door
-from longhall.doors.sqs.moves import handle_of, queue_at
+from longhall.doors.sqs.moves import failure_of, handle_of, queue_at
 from longhall.doors.sqs.wire.faults import wrong_value
 from longhall.doors.sqs.wire.requests import ListMessageMoveTasksRequest
 from longhall.doors.sqs.wire.results import ListMessageMoveTasksResult, ListMessageMoveTasksResultEntry
@@ -34,6 +34,6 @@ def _entry(door: Door, task: MoveTask) -> ListMessageMoveTasksResultEntry:
         max_number_of_messages_per_second=task.rate_max or None,
         approximate_number_of_messages_moved=task.moved,
         approximate_number_of_messages_to_move=task.to_move,
-        failure_reason=task.failure or None,
+        failure_reason=failure_of(task),
         started_timestamp=task.started_ms,
     )

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.wire.faults import PURGE_IN_PROGRESS, SqsError
 from longhall.doors.sqs.wire.requests import PurgeQueueRequest
 from longhall.doors.sqs.wire.results import Nothing
+from longhall.errors import Code, LonghallError
 from longhall.service.queue_operations import PurgeQueue
 
 
 async def purge_queue(door: Door, request: PurgeQueueRequest, caller: Caller) -> Nothing:
-    await door.service.call(PurgeQueue(door.name_of(request.queue_url)), caller.identity)
+    name = door.name_of(request.queue_url)
+    try:
+        await door.service.call(PurgeQueue(name), caller.identity)
+    except LonghallError as error:
+        if error.code is not Code.PURGE_RUNNING:
+            raise
+        said = f"Only one PurgeQueue operation on {name} is allowed every 60 seconds."
+        raise SqsError(PURGE_IN_PROGRESS, said) from None
     return Nothing()

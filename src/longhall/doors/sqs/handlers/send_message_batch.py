@@ -12,7 +12,7 @@ from longhall.doors.sqs.errors import error_of, failed_entry
 from longhall.doors.sqs.extensions import sent_attributes
 from longhall.doors.sqs.outgoing import ExtendedOutgoing
 from longhall.doors.sqs.receiving import sequence_number
-from longhall.doors.sqs.sending import TRACE_HEADER, outgoing, size_bytes
+from longhall.doors.sqs.sending import check_order, digest_of_system, outgoing, size_bytes
 from longhall.doors.sqs.wire.faults import BATCH_TOO_LONG, UNSUPPORTED, SqsError
 from longhall.doors.sqs.wire.requests import SendMessageBatchRequest, SendMessageBatchRequestEntry
 from longhall.doors.sqs.wire.results import (
@@ -28,13 +28,16 @@ from longhall.service.queue_operations import SendMessages
 def send_message_batch(door: Door, view: QueueView, request: SendMessageBatchRequest, caller: Caller) -> Result | Later:
     door.check_key(view)
     check_batch(request.entries, "SendMessageBatchRequestEntry")
+    if view.settings.fifo:
+        check_order(view.settings, request.entries)
+        door.check_rate(view, [entry.message_group_id or "" for entry in request.entries])
     size = sum(map(_size_bytes, request.entries))
     bytes_max = max(door.limits.batch_bytes_max, view.settings.whole_bytes_max)
     if size > bytes_max:
         said = f"Batch requests cannot be longer than {bytes_max} bytes. You have sent {size} bytes."
         raise SqsError(BATCH_TOO_LONG, said)
     failed: list[BatchResultErrorEntry] = []
-    ids: list[str] = []
+    entries: list[SendMessageBatchRequestEntry] = []
     messages: list[Outgoing] = []
     for entry in request.entries:
         try:
@@ -42,12 +45,12 @@ def send_message_batch(door: Door, view: QueueView, request: SendMessageBatchReq
             if isinstance(message, ExtendedOutgoing) and message.answers:
                 raise SqsError(UNSUPPORTED, "An answer is sent by itself, with SendMessage.")
             messages.append(message)
-            ids.append(entry.id)
+            entries.append(entry)
         except SqsError as error:
             failed.append(failed_entry(entry.id, error))
     if not messages:
         return SendMessageBatchResult(successful=[], failed=failed)
-    batch = _Batch(view, ids, messages, failed)
+    batch = _Batch(view, entries, messages, failed)
     return Later(door.service.call(SendMessages(view.name, messages), caller.identity), partial(_result, batch))
 
 
@@ -55,30 +58,31 @@ class _Batch(NamedTuple):
     """The valid messages of a batch, and the errors of the others."""
 
     view: QueueView
-    ids: list[str]
+    entries: list[SendMessageBatchRequestEntry]
     messages: list[Outgoing]
     failed: list[BatchResultErrorEntry]
 
 
 def _result(batch: _Batch, answers: list[Accepted]) -> SendMessageBatchResult:
     successful: list[SendMessageBatchResultEntry] = []
-    for entry_id, message, accepted in zip(batch.ids, batch.messages, answers, strict=True):
+    for entry, message, accepted in zip(batch.entries, batch.messages, answers, strict=True):
         if accepted.code is not None:
-            batch.failed.append(failed_entry(entry_id, error_of(accepted.code, accepted.message)))
+            batch.failed.append(failed_entry(entry.id, error_of(accepted.code, accepted.message)))
         else:
-            successful.append(_sent(entry_id, message, accepted, batch.view.settings.fifo))
+            successful.append(_sent(entry, message, accepted, batch.view.settings.fifo))
     return SendMessageBatchResult(successful=successful, failed=batch.failed)
 
 
-def _sent(entry_id: str, message: Outgoing, accepted: Accepted, fifo: bool) -> SendMessageBatchResultEntry:
+def _sent(
+    entry: SendMessageBatchRequestEntry, message: Outgoing, accepted: Accepted, fifo: bool
+) -> SendMessageBatchResultEntry:
     result = SendMessageBatchResultEntry(
-        id=entry_id, message_id=accepted.message_id, md5_of_message_body=digest_of_body(message.body)
+        id=entry.id, message_id=accepted.message_id, md5_of_message_body=digest_of_body(message.body)
     )
     if attributes := sent_attributes(message):
         result.md5_of_message_attributes = digest_of_attributes(attributes)
-    if TRACE_HEADER in message.system:
-        trace = message.system[TRACE_HEADER].encode()
-        result.md5_of_message_system_attributes = digest_of_attributes({TRACE_HEADER: ("String", trace)})
+    if entry.message_system_attributes:
+        result.md5_of_message_system_attributes = digest_of_system(entry)
     if fifo:
         result.sequence_number = sequence_number(accepted.sequence)
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.moves import handle_of, queue_at
-from longhall.doors.sqs.wire.faults import wrong_value
+from longhall.doors.sqs.wire.faults import INVALID_PARAMETER, SqsError, wrong_value
 from longhall.doors.sqs.wire.requests import StartMessageMoveTaskRequest
 from longhall.doors.sqs.wire.results import StartMessageMoveTaskResult
 from longhall.service.queue_operations import ListDeadLetterSources, StartMove
@@ -17,7 +17,7 @@ async def start_message_move_task(
 ) -> StartMessageMoveTaskResult:
     source = await queue_at(door, "SourceArn", request.source_arn)
     if not await door.service.call(ListDeadLetterSources(source.name), caller.identity):
-        raise wrong_value("SourceArn", request.source_arn, "Source queue must be configured as a Dead Letter Queue.")
+        raise SqsError(INVALID_PARAMETER, "Source queue must be configured as a Dead Letter Queue.")
     target = ""
     if request.destination_arn:
         view = await queue_at(door, "DestinationArn", request.destination_arn)

@@ -58,6 +58,7 @@ OVER_LIMIT: Final = Fault("OverLimit", "OverLimit", 403)
 PURGE_IN_PROGRESS: Final = Fault("PurgeQueueInProgress", _AWS + "PurgeQueueInProgress", 403)
 QUEUE_DELETED_RECENTLY: Final = Fault("QueueDeletedRecently", _AWS + "QueueDeletedRecently")
 NO_SUCH_QUEUE: Final = Fault("QueueDoesNotExist", _AWS + "NonExistentQueue")
+NO_SUCH_QUEUE_MESSAGE: Final = "The specified queue does not exist."
 QUEUE_EXISTS: Final = Fault("QueueNameExists", "QueueAlreadyExists")
 INVALID_RECEIPT: Final = Fault("ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid")
 THROTTLED: Final = Fault("RequestThrottled", "RequestThrottled", 403)

@@ -12,12 +12,14 @@ from typing import Final
 
 import msgspec
 
-from longhall.doors.sqs.wire.faults import SqsError
+from longhall.doors.sqs.wire.faults import NO_SUCH_QUEUE_MESSAGE, SqsError
 from longhall.doors.sqs.wire.names import KEY_NAMES, flat_name
 from longhall.doors.sqs.wire.results import Nothing, Result
 
 CONTENT_TYPE: Final = "text/xml"
 NAMESPACE: Final = "http://queue.amazonaws.com/doc/2012-11-05/"
+UNKNOWN_OPERATION: Final = b"<UnknownOperationException/>\n"  # To a GET of a queue's URL without an action.
+IN_THIS_VERSION: Final = "The specified queue does not exist for this wsdl version."
 _PROLOGUE: Final = '<?xml version="1.0"?>'
 
 
@@ -25,20 +27,26 @@ def encode_result(action: str, result: Result, request_id: str) -> bytes:
     """A complete response."""
     out = [_PROLOGUE, f'<{action}Response xmlns="{NAMESPACE}">']
     if not isinstance(result, Nothing):
-        out.append(f"<{action}Result>")
-        _write_members(out, msgspec.to_builtins(result), action)
-        out.append(f"</{action}Result>")
+        members: list[str] = []
+        _write_members(members, msgspec.to_builtins(result), action)
+        out += [f"<{action}Result>", *members, f"</{action}Result>"] if members else [f"<{action}Result/>"]
     out.append(f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata></{action}Response>")
     return "".join(out).encode()
 
 
 def encode_error(error: SqsError, request_id: str) -> bytes:
     """A complete error response."""
+    message = escape(legal(query_message(error)))
     return (
         f'{_PROLOGUE}<ErrorResponse xmlns="{NAMESPACE}"><Error><Type>{error.fault.type}</Type>'
-        f"<Code>{error.fault.code}</Code><Message>{escape(legal(error.message))}</Message><Detail/></Error>"
+        f"<Code>{error.fault.code}</Code><Message>{message}</Message><Detail/></Error>"
         f"<RequestId>{request_id}</RequestId></ErrorResponse>"
     ).encode()
+
+
+def query_message(error: SqsError) -> str:
+    """The message of an error in the Query protocol, which has words of its own for a queue that does not exist."""
+    return IN_THIS_VERSION if error.message == NO_SUCH_QUEUE_MESSAGE else error.message
 
 
 def escape(text: str) -> str:

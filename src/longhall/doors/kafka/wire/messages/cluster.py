@@ -71,7 +71,7 @@ class FindCoordinatorResponseCoordinator(Message):
     host: str = string("4+")
     port: int = int32("4+")
     error_code: int = int16("4+")
-    error_message: str | None = string("4+", null="4+")
+    error_message: str | None = string("4+", null="4+", default=None)
 
 
 class FindCoordinatorResponse(Message, flexible=3):
@@ -79,7 +79,7 @@ class FindCoordinatorResponse(Message, flexible=3):
 
     throttle_time_ms: int = int32("1+")
     error_code: int = int16("0-3")
-    error_message: str | None = string("1-3", null="1-3")
+    error_message: str | None = string("1-3", null="1-3", default=None)
     node_id: int = int32("0-3")
     host: str = string("0-3")
     port: int = int32("0-3")

@@ -39,7 +39,7 @@ class DescribeConfigsResponseConfig(Message):
 
 class DescribeConfigsResponseResource(Message):
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", null="0+")
+    error_message: str | None = string("0+", null="0+", default=None)
     resource_type: int = int8("0+")
     resource_name: str = string("0+")
     configs: list[DescribeConfigsResponseConfig] = array("0+", DescribeConfigsResponseConfig)
@@ -72,7 +72,7 @@ class AlterConfigsRequest(Message, flexible=2):
 
 class AlterConfigsResponseResource(Message):
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", null="0+")
+    error_message: str | None = string("0+", null="0+", default=None)
     resource_type: int = int8("0+")
     resource_name: str = string("0+")
 
@@ -105,7 +105,7 @@ class IncrementalAlterConfigsRequest(Message, flexible=1):
 
 class IncrementalAlterConfigsResponseResource(Message):
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", null="0+")
+    error_message: str | None = string("0+", null="0+", default=None)
     resource_type: int = int8("0+")
     resource_name: str = string("0+")
 
@@ -115,3 +115,22 @@ class IncrementalAlterConfigsResponse(Message, flexible=1):
 
     throttle_time_ms: int = int32("0+")
     responses: list[IncrementalAlterConfigsResponseResource] = array("0+", IncrementalAlterConfigsResponseResource)
+
+
+class ListConfigResourcesRequest(Message, flexible=0):
+    """Without types: all types that can be listed. Version 0 asks for client metrics alone."""
+
+    resource_types: list[int] = array("1+", "int8")
+
+
+class ListConfigResourcesResponseResource(Message):
+    resource_name: str = string("0+")
+    resource_type: int = int8("1+", default=16)
+
+
+class ListConfigResourcesResponse(Message, flexible=0):
+    """The names of the resources."""
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    config_resources: list[ListConfigResourcesResponseResource] = array("0+", ListConfigResourcesResponseResource)

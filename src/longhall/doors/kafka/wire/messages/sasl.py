@@ -28,6 +28,6 @@ class SaslAuthenticateResponse(Message, flexible=2):
     """The other side's step."""
 
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", null="0+")
+    error_message: str | None = string("0+", null="0+", default=None)
     auth_bytes: bytes = data("0+")
     session_lifetime_ms: int = int64("1+")

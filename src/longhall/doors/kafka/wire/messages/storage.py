@@ -5,6 +5,39 @@ from __future__ import annotations
 from longhall.doors.kafka.wire.schema import Message, array, boolean, int16, int32, int64, string
 
 
+class AlterReplicaLogDirsRequestTopic(Message):
+    name: str = string("0+")
+    partitions: list[int] = array("0+", "int32")
+
+
+class AlterReplicaLogDirsRequestDir(Message):
+    path: str = string("0+")
+    topics: list[AlterReplicaLogDirsRequestTopic] = array("0+", AlterReplicaLogDirsRequestTopic)
+
+
+class AlterReplicaLogDirsRequest(Message, flexible=2):
+    """Asks a broker to store partitions in another of its directories."""
+
+    dirs: list[AlterReplicaLogDirsRequestDir] = array("0+", AlterReplicaLogDirsRequestDir)
+
+
+class AlterReplicaLogDirsResponsePartition(Message):
+    partition_index: int = int32("0+")
+    error_code: int = int16("0+")
+
+
+class AlterReplicaLogDirsResponseTopic(Message):
+    topic_name: str = string("0+")
+    partitions: list[AlterReplicaLogDirsResponsePartition] = array("0+", AlterReplicaLogDirsResponsePartition)
+
+
+class AlterReplicaLogDirsResponse(Message, flexible=2):
+    """One error a partition."""
+
+    throttle_time_ms: int = int32("0+")
+    results: list[AlterReplicaLogDirsResponseTopic] = array("0+", AlterReplicaLogDirsResponseTopic)
+
+
 class DescribeLogDirsRequestTopic(Message):
     topic: str = string("0+")
     partitions: list[int] = array("0+", "int32")

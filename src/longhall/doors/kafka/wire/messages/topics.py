@@ -43,7 +43,7 @@ class CreateTopicsResponseTopic(Message):
     name: str = string("0+")
     topic_id: bytes = uuid("7+")
     error_code: int = int16("0+")
-    error_message: str | None = string("1+", null="0+")
+    error_message: str | None = string("1+", null="0+", default=None)
     topic_config_error_code: int = int16("5+", tag=0)
     num_partitions: int = int32("5+", default=-1)
     replication_factor: int = int16("5+", default=-1)
@@ -133,7 +133,7 @@ class ElectLeadersRequest(Message, flexible=2):
 class ElectLeadersResponsePartition(Message):
     partition_id: int = int32("0+")
     error_code: int = int16("0+")
-    error_message: str | None = string("0+", null="0+")
+    error_message: str | None = string("0+", null="0+", default=None)
 
 
 class ElectLeadersResponseTopic(Message):

@@ -1,0 +1,1 @@
+"""Push: consumers that are given messages as they arrive, within their credit."""

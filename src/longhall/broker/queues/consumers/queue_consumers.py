@@ -1,0 +1,185 @@
+"""The consumers of one queue, and the task that leases messages for them and pushes these.
+
+    messages are given to    the consumers of the highest priority that have credit and whose client reads, in turn
+    single active consumer   only the consumer that came first
+    no consumer can take     the task waits, and the messages stay available for every other receiver
+
+A consumer that is slow or has no credit holds back nobody else. What was leased and can no longer be given to anyone
+goes back at once, without counting an attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, final
+
+from longhall.broker.hall import Hall
+from longhall.broker.pending import Pending, started
+from longhall.broker.queues.consumers.session import SESSION_LEASE_MS, Consumer, PushedMessages
+from longhall.broker.queues.delivery.receive import receive
+from longhall.broker.queues.delivery.settle import hand_back, settle
+from longhall.broker.queues.large_messages.reassembly import read_part
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.names import CATALOGUE_SHARD
+from longhall.queues.messages import Delivery
+
+BATCH_MAX: Final = 256  # Messages that are leased together.
+WAIT_MS: Final = 3_600_000
+TOLD_S: Final = 0.01
+PAUSE_S: Final = 0.1  # After a refusal, before the next attempt.
+
+_log = logging.getLogger("longhall.queues")
+
+
+@final
+class QueueConsumers:
+    """The consumers of one queue, by falling priority and then by age."""
+
+    def __init__(self, hall: Hall, queue: RunningQueue, on_gone: Callable[[QueueConsumers], None]) -> None:
+        self.queue = queue
+        self.consumers: list[Consumer] = []
+        self._hall = hall
+        self._on_gone = on_gone
+        self._turn = 0
+        self._wake = asyncio.Event()
+        self._waiting: Pending[list[Delivery]] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, consumer: Consumer) -> None:
+        """A new consumer."""
+        at = len(self.consumers)
+        while at > 0 and self.consumers[at - 1].priority < consumer.priority and not self._is_single:
+            at -= 1
+        self.consumers.insert(at, consumer)
+        self.changed()
+        if self._task is None:
+            self._task = self._hall.background.start("push", self._run)
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer is gone; nothing is pushed to it any more."""
+        self.consumers.remove(consumer)
+        if not self.consumers:
+            self.stop()
+        self.changed()
+
+    def stop(self) -> None:
+        """End the task."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._task is not None and self._waiting is None:
+            self._task.cancel()
+        self._task = None
+
+    def changed(self) -> None:
+        """Credit was given, or a client reads again."""
+        self._wake.set()
+
+    @property
+    def has_credit(self) -> bool:
+        """True if a message would be pushed at once."""
+        return self._wanted() > 0
+
+    @property
+    def _is_single(self) -> bool:
+        amqp = self.queue.settings.amqp
+        return amqp is not None and amqp.single_active
+
+    def _able(self) -> list[Consumer]:
+        """The consumers of the highest priority that can be given a message now."""
+        able: list[Consumer] = []
+        for consumer in self.consumers[:1] if self._is_single else self.consumers:
+            if able and consumer.priority < able[0].priority:
+                break
+            if consumer.is_able:
+                able.append(consumer)
+        return able
+
+    def _wanted(self) -> int:
+        return sum(consumer.room for consumer in self._able())
+
+    async def _run(self) -> None:
+        own = self._task
+        while self.consumers and self._task is own:
+            wanted = min(self._wanted(), BATCH_MAX)
+            if wanted <= 0:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            try:
+                deliveries = await self._lease(wanted)
+            except LonghallError as error:
+                if self.queue.removed:
+                    # The deletion is committed, and its own reply leaves before its consumers are told.
+                    await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
+                    await asyncio.sleep(TOLD_S)
+                    self._on_gone(self)
+                    return
+                _log.info("consumers wait", extra={"queue": self.queue.entry.name, "reason": str(error)})
+                await asyncio.sleep(PAUSE_S)
+                continue
+            except asyncio.CancelledError:
+                if self._task is not own:
+                    return
+                raise
+            self._give(deliveries)
+
+    async def _lease(self, wanted: int) -> list[Delivery]:
+        queue = self.queue
+        pending = receive(self._hall, queue, wanted, WAIT_MS, SESSION_LEASE_MS)
+        pending.when_abandoned(self._return)
+        self._waiting = pending
+        try:
+            return await whole(self._hall, queue, await pending)
+        finally:
+            self._waiting = None
+
+    def _give(self, deliveries: list[Delivery]) -> None:
+        """Share messages among the consumers, in turn."""
+        name = self.queue.entry.name
+        given: dict[int, tuple[Consumer, list[Delivery]]] = {}
+        rest: list[Delivery] = []
+        able = self._able()
+        for at, delivery in enumerate(deliveries):
+            if not able:
+                rest = deliveries[at:]
+                break
+            self._turn += 1
+            consumer = able[self._turn % len(able)]
+            consumer.take()
+            given.setdefault(id(consumer), (consumer, []))[1].append(delivery)
+            if not consumer.is_able:
+                able = self._able()
+        for consumer, some in given.values():
+            receipts = [delivery.receipt for delivery in some if delivery.receipt]
+            if consumer.no_ack:
+                settle(self._hall, self.queue, receipts)
+            else:
+                for receipt in receipts:
+                    consumer.session.hold(name, receipt)
+            consumer.session.sink.push(PushedMessages(consumer.key, name, some))
+        if rest:
+            self._return(rest)
+
+    def _return(self, deliveries: list[Delivery]) -> None:
+        """Give back messages that no consumer has seen."""
+        receipts = [delivery.receipt for delivery in deliveries if delivery.receipt]
+        if receipts and not self.queue.removed:
+            started(hand_back(self._hall, self.queue, receipts)).when_done(_log_failure)
+
+
+async def whole(hall: Hall, queue: RunningQueue, deliveries: list[Delivery]) -> list[Delivery]:
+    """These deliveries, with the bodies of those that are too large for one reply."""
+    for delivery in deliveries:
+        if delivery.parts:
+            parts = [await read_part(hall, queue, delivery.receipt, number) for number in range(delivery.parts)]
+            delivery.body = b"".join(parts)
+    return deliveries
+
+
+def _log_failure(done: Pending[list[Code | None]]) -> None:
+    if done.error is not None:
+        _log.warning("messages stay leased to a consumer that is gone", extra={"reason": str(done.error)})

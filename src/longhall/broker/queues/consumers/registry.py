@@ -1,0 +1,347 @@
+"""All sessions and consumers of the hall that this process leads, and the queues that end with them.
+
+    a session is closed          its messages go back, its consumers leave, its exclusive queues are deleted
+    the last consumer leaves     an automatic queue is deleted
+    nobody uses a queue          one with an end of use is deleted then; consuming, getting and declaring are uses
+    this process begins to lead  messages of sessions of an earlier leader go back; exclusive queues have RECLAIM_S to
+                                 be claimed by their connection
+
+Consumers and sessions are not durable: a client's connection opens its session again at the next leader. Leases of
+sessions are recognized by their length.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final, final
+
+from longhall.broker.background import cancel
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.pending import Pending, started
+from longhall.broker.queues.consumers.queue_consumers import QueueConsumers, whole
+from longhall.broker.queues.consumers.session import (
+    DIRECT,
+    SESSION_LEASE_MS,
+    Consumer,
+    ConsumerSession,
+    NewConsumer,
+    PushedMessages,
+    PushSink,
+)
+from longhall.broker.queues.delivery.receive import receive
+from longhall.broker.queues.delivery.reject import reject
+from longhall.broker.queues.delivery.settle import change_leases, hand_back, settle
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.upkeep import queue_administration
+from longhall.broker.queues.write import write_queue
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.events import Returned
+from longhall.queues.leases import LEASED
+from longhall.queues.messages import Delivery
+
+SESSIONS_MAX: Final = 65_536
+CONSUMERS_PER_SESSION_MAX: Final = 65_536
+RECLAIM_S: Final = 30.0
+SWEEP_S: Final = 0.1
+
+_log = logging.getLogger("longhall.queues")
+
+
+@final
+class ConsumerRegistry:
+    """The sessions of one hall, by id, and the consumers of its queues, by the number of the queue."""
+
+    def __init__(self, hall: Hall) -> None:
+        self.sessions: dict[str, ConsumerSession] = {}
+        self._hall = hall
+        self._queues: dict[int, QueueConsumers] = {}
+        self._used_s: dict[int, float] = {}  # When a queue with an end of use was used last.
+        self._reclaim_until_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to lead: give back what sessions of an earlier leader held."""
+        for queue in self._hall.queues.values():
+            self._return_orphans(queue)
+        self._reclaim_until_s = asyncio.get_running_loop().time() + RECLAIM_S
+        self._task = self._hall.background.start("end of queues", self._sweep)
+
+    async def stop(self) -> None:
+        """End every task."""
+        await cancel(self._task)
+        for consumers in self._queues.values():
+            consumers.stop()
+
+    # Sessions
+
+    def open(self, session_id: str, sink: PushSink) -> ConsumerSession:
+        """Open a session. One of the same id, of a connection that broke, is closed first."""
+        if session_id in self.sessions:
+            self.close(session_id, keep_queues=True)
+        if len(self.sessions) >= SESSIONS_MAX:
+            raise LonghallError(Code.OVERLOADED, "too many connections have sessions")
+        session = self.sessions[session_id] = ConsumerSession(session_id, sink)
+        return session
+
+    def close(self, session_id: str, *, keep_queues: bool = False) -> None:
+        """The connection of a session is gone."""
+        session = self.sessions.pop(session_id, None)
+        if session is None:
+            return
+        session.is_open = False
+        for key in list(session.consumers):
+            unused = self._leave(session, key)
+            if unused is not None:
+                self._delete(unused)
+        for name, receipts in session.held.items():
+            queue = self._hall.running_queue(name)
+            if queue is not None:
+                changes = [(receipt, 0) for receipt in receipts]
+                started(change_leases(self._hall, queue, changes)).when_done(_log_failure)
+        if not keep_queues:
+            for queue in self._owned_by(session_id):
+                self._delete(queue)
+
+    def _owned_by(self, session_id: str) -> list[RunningQueue]:
+        queues = self._hall.queues.values()
+        return [one for one in queues if one.settings.amqp is not None and one.settings.amqp.owner == session_id]
+
+    def session(self, session_id: str) -> ConsumerSession:
+        """The session of this id. NOT_READY if this process does not know it: its client opens it again."""
+        found = self.sessions.get(session_id)
+        if found is None:
+            raise LonghallError(Code.NOT_READY, "the session of the connection is not open; try again")
+        return found
+
+    # Consumers
+
+    def consume(self, session_id: str, asked: NewConsumer) -> None:
+        """Add a consumer. QUEUE_IN_USE if it or another one wants the queue for itself."""
+        session = self.session(session_id)
+        name, exclusive = asked.queue, asked.exclusive
+        queue = self._find(name)
+        consumers = self._queues.get(queue.number)
+        others = consumers.consumers if consumers is not None else []
+        if others and (exclusive or any(one.exclusive for one in others)):
+            raise LonghallError(Code.QUEUE_IN_USE, f"'{name}' has a consumer that is alone, or more than one.")
+        if exclusive and queue.settings.amqp is not None and queue.settings.amqp.single_active:
+            raise LonghallError(Code.QUEUE_IN_USE, f"'{name}' has a single active consumer.")
+        if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX:
+            raise LonghallError(Code.OVERLOADED, "too many consumers of one connection")
+        if consumers is None:
+            consumers = self._queues[queue.number] = QueueConsumers(self._hall, queue, self._gone)
+        consumer = session.consumers[asked.key] = Consumer(session, asked)
+        consumers.add(consumer)
+        self.use(queue)
+
+    async def cancel(self, session_id: str, key: int) -> None:
+        """Remove a consumer; its client keeps the messages that it has."""
+        session = self.sessions.get(session_id)
+        unused = self._leave(session, key) if session is not None else None
+        if unused is not None:
+            await _delete(self._hall, unused)
+
+    def _leave(self, session: ConsumerSession, key: int) -> RunningQueue | None:
+        """Remove a consumer; returns the queue if that ends with it."""
+        consumer = session.consumers.pop(key, None)
+        queue = self._hall.running_queue(consumer.queue) if consumer is not None else None
+        consumers = self._queues.get(queue.number) if queue is not None else None
+        if consumer is None or queue is None or consumers is None or consumer not in consumers.consumers:
+            return None
+        consumers.remove(consumer)
+        self.use(queue)
+        if not consumers.consumers:
+            del self._queues[queue.number]
+            if queue.settings.amqp is not None and queue.settings.amqp.auto_delete:
+                return queue
+        return None
+
+    def limit(self, session_id: str, channel: int, left: int | None) -> None:
+        """Let all consumers of a channel together have so many more messages."""
+        session = self.sessions.get(session_id)
+        if session is None:
+            return
+        if left is None:
+            session.limits.pop(channel, None)
+        else:
+            session.limits[channel] = left
+        self.wake(session_id)
+
+    def give_credit(self, session_id: str, key: int, credit: int) -> None:
+        """Let a consumer have so many more messages; or a channel, with the key ~channel."""
+        session = self.sessions.get(session_id)
+        if session is not None and key < 0:
+            if ~key in session.limits:
+                self.limit(session_id, ~key, session.limits[~key] + credit)
+            return
+        consumer = session.consumers.get(key) if session is not None else None
+        if consumer is None:
+            return
+        consumer.credit += credit
+        queue = self._hall.running_queue(consumer.queue)
+        consumers = self._queues.get(queue.number) if queue is not None else None
+        if consumers is not None:
+            consumers.changed()
+
+    def wake(self, session_id: str) -> None:
+        """The client of a session reads again."""
+        session = self.sessions.get(session_id)
+        for key in session.consumers if session is not None else ():
+            self.give_credit(session_id, key, 0)
+
+    def consumer_count(self, queue: RunningQueue) -> int:
+        """The consumers of a queue."""
+        consumers = self._queues.get(queue.number)
+        return len(consumers.consumers) if consumers is not None else 0
+
+    def would_push(self, queue: RunningQueue) -> bool:
+        """True if a message that arrives now is pushed at once."""
+        consumers = self._queues.get(queue.number)
+        return consumers is not None and consumers.has_credit
+
+    # Messages
+
+    async def take(self, session_id: str, name: str, no_ack: bool) -> Delivery | None:
+        """Lease one message to a session, if there is one."""
+        session = self.session(session_id)
+        queue = self._find(name)
+        self.use(queue)
+        if not queue.available():
+            await committed(self._hall, queue.shard)  # What was published a moment ago may be found.
+        deliveries = await whole(self._hall, queue, await receive(self._hall, queue, 1, 0, SESSION_LEASE_MS))
+        if not deliveries:
+            return None
+        receipt = deliveries[0].receipt
+        if not session.is_open:
+            await change_leases(self._hall, queue, [(receipt, 0)])
+            return None
+        if no_ack:
+            settle(self._hall, queue, [receipt])
+        else:
+            session.hold(name, receipt)
+        return deliveries[0]
+
+    async def settle(self, session_id: str, name: str, receipts: list[str], consumer: str) -> None:
+        """A client is done with these messages."""
+        self._release(session_id, name, receipts)
+        queue = self._hall.running_queue(name)
+        if queue is not None:
+            await settle(self._hall, queue, receipts, consumer)
+
+    async def requeue(self, session_id: str, name: str, receipts: list[str], consumer: str) -> None:
+        """A client gives these back."""
+        self._release(session_id, name, receipts)
+        queue = self._hall.running_queue(name)
+        if queue is not None:
+            await change_leases(self._hall, queue, [(receipt, 0) for receipt in receipts], consumer)
+
+    async def hand_back(self, session_id: str, name: str, receipts: list[str]) -> None:
+        """A connection gives these back before its client has seen them."""
+        self._release(session_id, name, receipts)
+        queue = self._hall.running_queue(name)
+        if queue is not None:
+            await hand_back(self._hall, queue, receipts)
+
+    async def reject(self, session_id: str, name: str, receipts: list[str]) -> None:
+        """A client gives these up for good."""
+        self._release(session_id, name, receipts)
+        queue = self._hall.running_queue(name)
+        if queue is not None:
+            await reject(self._hall, queue, receipts)
+
+    def _release(self, session_id: str, name: str, receipts: list[str]) -> None:
+        session = self.sessions.get(session_id)
+        if session is not None:
+            session.release(name, receipts)
+
+    def reply(self, session_id: str, delivery: Delivery) -> bool:
+        """Push a message to a session directly, past every queue; False if there is no such session."""
+        session = self.sessions.get(session_id)
+        if session is None or not session.sink.is_writable:
+            return False
+        session.sink.push(PushedMessages(DIRECT, "", [delivery]))
+        return True
+
+    # The end of queues
+
+    def use(self, queue: RunningQueue) -> None:
+        """A queue is in use now."""
+        if queue.settings.amqp is not None and queue.settings.amqp.expires_ms:
+            self._used_s[queue.number] = asyncio.get_running_loop().time()
+
+    def _gone(self, consumers: QueueConsumers) -> None:
+        """A queue was deleted: its consumers are told."""
+        self._queues.pop(consumers.queue.number, None)
+        for consumer in consumers.consumers:
+            consumer.session.consumers.pop(consumer.key, None)
+            consumer.session.sink.push(PushedMessages(consumer.key, consumer.queue, []))
+        consumers.consumers = []
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now_s = loop.time()
+            for queue in list(self._hall.queues.values()):
+                amqp = queue.settings.amqp
+                if amqp is None:
+                    continue
+                if amqp.owner and now_s > self._reclaim_until_s and amqp.owner not in self.sessions:
+                    self._delete(queue)
+                elif amqp.expires_ms and not self.consumer_count(queue):
+                    used_s = self._used_s.setdefault(queue.number, now_s)
+                    if now_s - used_s > amqp.expires_ms / 1000:
+                        self._delete(queue)
+            for number in [number for number in self._used_s if number not in self._hall.queues]:
+                del self._used_s[number]
+            for consumers in [one for one in self._queues.values() if one.queue.removed]:
+                self._gone(consumers)
+
+    def _delete(self, queue: RunningQueue) -> None:
+        if not queue.removed:
+            started(_delete(self._hall, queue)).when_done(_log_failure)
+
+    def _return_orphans(self, queue: RunningQueue) -> None:
+        leases = queue.queue.state.leases
+        if not leases.leased or not self._hall.has_room(EVENT_ROOM_BYTES // 4):
+            return
+        now_ms = self._hall.time.now_ms()
+        lanes = {lane.index: lane_id for lane_id, lane in queue.queue.state.lanes.items()}
+        returned = [
+            Returned(
+                queue=queue.number,
+                lane=lanes[leases.lane[row]],
+                offset=leases.offset[row],
+                at_ms=now_ms,
+                visible_ms=now_ms,
+            )
+            for row, state in enumerate(leases.state)
+            if state == LEASED and leases.deadline_ms[row] - leases.leased_ms[row] >= SESSION_LEASE_MS
+        ]
+        write_queue(self._hall, queue, returned)
+
+    def _find(self, name: str) -> RunningQueue:
+        queue = self._hall.running_queue(name)
+        if queue is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+        if queue.settings.wings:
+            raise LonghallError(
+                Code.INVALID_REQUEST,
+                f"The queue '{name}' is placed in groups: consumers cannot be pushed its messages.",
+            )
+        return queue
+
+
+async def _delete(hall: Hall, queue: RunningQueue) -> None:
+    try:
+        await queue_administration.delete(hall, queue)
+    except LonghallError as error:
+        if error.code is not Code.UNKNOWN_QUEUE:
+            raise
+
+
+def _log_failure(done: Pending[Any]) -> None:
+    if done.error is not None:
+        _log.warning("the end of a session was not carried out", extra={"reason": str(done.error)})

@@ -1,0 +1,112 @@
+"""Sessions: the consumers of one client connection, and the messages that it holds.
+
+A session lives as long as the connection to its client. Its messages are leased without an end that matters; they go
+back to their queues when the session is closed. A push is one item with messages for one consumer, or the notice that
+the consumer is cancelled.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol, final
+
+import msgspec
+
+from longhall.queues.messages import Delivery
+
+SESSION_LEASE_MS: Final = 365 * 24 * 3_600_000  # A lease this long belongs to a session.
+SESSION_ID_BYTES: Final = 12
+DIRECT: Final = -1  # The consumer key of a direct reply.
+
+
+class PushedMessages(msgspec.Struct, array_like=True):
+    """Messages for one consumer of a session; without any, the consumer is cancelled."""
+
+    consumer: int
+    queue: str
+    deliveries: list[Delivery]
+
+
+class PushSink(Protocol):
+    """Where the pushes of a session go."""
+
+    @property
+    def is_writable(self) -> bool:
+        """False while too much is on its way to the client."""
+
+    def push(self, push: PushedMessages) -> None:
+        """Send one item."""
+
+
+class NewConsumer(NamedTuple):
+    """What a client asks for: messages of a queue, at first as many as `credit`."""
+
+    key: int  # Of the consumer, within its session.
+    channel: int
+    queue: str
+    credit: int
+    no_ack: bool
+    exclusive: bool
+    priority: int
+
+
+@final
+class Consumer:
+    """One consumer of a queue. `credit` is how many more messages it may be given; it can be negative."""
+
+    def __init__(self, session: ConsumerSession, asked: NewConsumer) -> None:
+        self.session = session
+        self.key = asked.key
+        self.channel = asked.channel
+        self.queue = asked.queue
+        self.credit = asked.credit
+        self.no_ack = asked.no_ack
+        self.exclusive = asked.exclusive
+        self.priority = asked.priority
+
+    @property
+    def is_able(self) -> bool:
+        """True if it can be given a message now."""
+        if self.credit <= 0 or not self.session.sink.is_writable:
+            return False
+        limits = self.session.limits
+        return self.no_ack or not limits or limits.get(self.channel, 1) > 0
+
+    @property
+    def room(self) -> int:
+        """How many messages it can be given now."""
+        limits = self.session.limits
+        return self.credit if self.no_ack or not limits else min(self.credit, limits.get(self.channel, self.credit))
+
+    def take(self) -> None:
+        """Count a message."""
+        self.credit -= 1
+        limits = self.session.limits
+        if limits and not self.no_ack and self.channel in limits:
+            limits[self.channel] -= 1
+
+
+@final
+class ConsumerSession:
+    """The consumers of one connection, by their keys, and the receipts of the messages that it holds, by queue."""
+
+    def __init__(self, session_id: str, sink: PushSink) -> None:
+        self.session_id = session_id
+        self.sink = sink
+        self.consumers: dict[int, Consumer] = {}
+        self.held: dict[str, dict[str, None]] = {}
+        self.limits: dict[int, int] = {}  # By channel: how many more messages all its consumers may be given.
+        self.is_open = True
+
+    def hold(self, queue: str, receipt: str) -> None:
+        """The client has this message."""
+        self.held.setdefault(queue, {})[receipt] = None
+
+    def release(self, queue: str, receipts: list[str]) -> None:
+        """The client is done with these."""
+        held = self.held.get(queue)
+        if held is None:
+            return
+        for receipt in receipts:
+            held.pop(receipt, None)
+        if not held:
+            del self.held[queue]

@@ -1,0 +1,73 @@
+"""Addresses as people write them for a command: HOST:PORT, and what is wrong if no node answers there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from longhall.cli.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    from longhall.node.addresses import Address
+
+DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
+DEFAULT_HTTP: Final = "127.0.0.1:8080"
+PROBE_S: Final = 1.0
+
+
+def parse_kafka_address(text: str) -> Address:
+    """The address of a Kafka door. Raises CommandError."""
+    if "://" in text:
+        raise CommandError(f"{text} is a URL; this command talks to the Kafka door: write HOST:PORT", Exit.USAGE)
+    return _parse(text)
+
+
+def parse_http_address(text: str) -> Address:
+    """The address of the HTTP API, which may be written as a URL. Raises CommandError."""
+    scheme, separator, rest = text.strip().partition("://")
+    if not separator:
+        return _parse(text)
+    if scheme.lower() != "http":
+        raise CommandError(f"{text}: a node has no {scheme}; write HOST:PORT or http://HOST:PORT", Exit.USAGE)
+    place = rest.rstrip("/")
+    if "/" in place:
+        raise CommandError(f"{text} has a path; write HOST:PORT or http://HOST:PORT", Exit.USAGE)
+    return _parse(place)
+
+
+def _parse(text: str) -> Address:
+    from longhall.node.addresses import parse_address
+
+    try:
+        return parse_address(text)
+    except ValueError as failure:
+        raise CommandError(str(failure), Exit.USAGE) from None
+
+
+def unreachable(address: Address) -> CommandError:
+    """The error of a command that could not connect, with the reason that can be found out."""
+    import socket
+
+    try:
+        socket.getaddrinfo(address.host, address.port)
+    except (OSError, UnicodeError):
+        return CommandError(
+            f"the host {address.host} is not known; check the spelling, or give its IP address with --address",
+            Exit.UNREACHABLE,
+        )
+    return CommandError(
+        f"no node answers at {address}; start one with `longhall serve`, or give its address with --address",
+        Exit.UNREACHABLE,
+    )
+
+
+def speaks_http(address: Address) -> bool:
+    """True if what listens there answers a request of HTTP: another door than Kafka's."""
+    import socket
+
+    try:
+        with socket.create_connection(address, PROBE_S) as connection:
+            connection.settimeout(PROBE_S)
+            connection.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
+            return connection.recv(5) == b"HTTP/"
+    except OSError:
+        return False

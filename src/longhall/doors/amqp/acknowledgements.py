@@ -1,0 +1,96 @@
+"""Acknowledgements of one connection: what is ended in one pass is one call for each queue, with its credit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from longhall.broker.pending import Pending
+from longhall.doors.amqp.channel import Channel, Unacknowledged
+from longhall.errors import Code, LonghallError
+from longhall.service.exchange_operations import REQUEUE, CancelConsumer, EndHeld
+from longhall.service.queue_operations import DeleteQueue
+
+if TYPE_CHECKING:
+    from longhall.doors.amqp.connection import AmqpConnection
+
+
+@final
+class _Ended:
+    """Receipts of one queue that end in the same way, and credit by consumer."""
+
+    __slots__ = ("credits", "receipts")
+
+    def __init__(self) -> None:
+        self.receipts: list[str] = []
+        self.credits: dict[int, int] = {}
+
+
+@final
+class Acknowledgements:
+    """The deliveries of one connection that were ended and are not sent to the service yet."""
+
+    def __init__(self, connection: AmqpConnection) -> None:
+        self._connection = connection
+        self._gathered: dict[tuple[str, int], _Ended] = {}
+
+    def end(self, channel: Channel, ended: list[Unacknowledged], how: int) -> None:
+        """Settle, give back or reject deliveries of a channel."""
+        for one in ended:
+            gathered = self._gathered.get((one.queue, how))
+            if gathered is None:
+                gathered = self._gathered[one.queue, how] = _Ended()
+            gathered.receipts.append(one.receipt)
+            consumer = one.consumer
+            if consumer is not None:
+                consumer.outstanding -= 1
+                if consumer.prefetch and consumer.key in self._connection.consumers:
+                    gathered.credits[consumer.key] = gathered.credits.get(consumer.key, 0) + 1
+                if channel.limit:
+                    gathered.credits[~channel.number] = gathered.credits.get(~channel.number, 0) + 1
+
+    def flush(self) -> list[Pending[None]]:
+        """Send what was gathered. Clients get no answer, so mostly nobody waits for one."""
+        if not self._gathered:
+            return []
+        gathered, self._gathered = self._gathered, {}
+        return [
+            self._connection.service.call(self._operation(queue, how, ended), self._connection.caller)
+            for (queue, how), ended in gathered.items()
+        ]
+
+    async def ended(self) -> None:
+        """Send what was gathered, and wait until it is durable."""
+        for pending in self.flush():
+            await pending
+
+    def _operation(self, queue: str, how: int, ended: _Ended) -> EndHeld:
+        return EndHeld(queue, self._connection.session_id, ended.receipts, how, list(ended.credits.items()))
+
+    async def give_back(self, keys: list[int], held: list[Unacknowledged]) -> None:
+        """End consumers, and return what the client holds; done when it is."""
+        connection = self._connection
+        self.flush()
+        under_way = [
+            connection.service.call(CancelConsumer(connection.session_id, key), connection.caller) for key in keys
+        ]
+        by_queue: dict[str, list[str]] = {}
+        for one in held:
+            by_queue.setdefault(one.queue, []).append(one.receipt)
+        ends = [
+            connection.service.call(EndHeld(queue, connection.session_id, receipts, REQUEUE, []), connection.caller)
+            for queue, receipts in by_queue.items()
+        ]
+        for pending in (*ends, *under_way):
+            try:
+                await pending
+            except LonghallError:
+                continue  # The leader ends them with the session.
+
+    async def delete_queues(self, names: list[str]) -> None:
+        """Delete the exclusive queues of the connection."""
+        for name in names:
+            try:
+                await self._connection.service.call(DeleteQueue(name), self._connection.caller)
+            except LonghallError as error:
+                if error.code is not Code.UNKNOWN_QUEUE:
+                    continue  # The leader deletes them with the session.

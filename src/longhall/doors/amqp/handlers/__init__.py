@@ -1,0 +1,1 @@
+"""The methods of AMQP, a file for each class."""

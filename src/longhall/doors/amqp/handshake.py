@@ -1,0 +1,102 @@
+"""The handshake of a connection: login and limits. The states are in `connection`; here are start, tune and open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, final
+
+from longhall.doors.amqp import errors
+from longhall.doors.amqp.errors import AmqpError
+from longhall.doors.amqp.wire import methods
+from longhall.doors.amqp.wire.frames import method_frame
+from longhall.doors.amqp.wire.methods import METHODS, Arguments
+from longhall.exchanges.field_table import MalformedTable, decode_table
+
+FRAME_MAX: Final = 131_072
+FRAME_MIN: Final = 4096
+CHANNELS_MAX: Final = 2047
+HEARTBEAT_S: Final = 60
+
+Login = Callable[[str, str], bool]
+
+
+@final
+class Handshake:
+    """What client and server agree on before the connection is open."""
+
+    def __init__(self, login: Login) -> None:
+        self.state = "header"
+        self.user = ""
+        self.client_properties: dict[str, Any] = {}
+        self.capabilities: dict[str, Any] = {}
+        self.frame_max = FRAME_MAX
+        self.channel_max = CHANNELS_MAX
+        self.heartbeat_s = 0
+        self._login = login
+
+    def take(self, method: int, arguments: Arguments) -> bytes:
+        """Take a method of the handshake; returns the frame that answers it."""
+        if self.state == "start" and method == methods.CONNECTION_START_OK:
+            self._start(arguments)
+            self.state = "tune"
+            return method_frame(0, methods.CONNECTION_TUNE, CHANNELS_MAX, FRAME_MAX, HEARTBEAT_S)
+        if self.state == "tune" and method == methods.CONNECTION_TUNE_OK:
+            self._tune(*arguments)
+            self.state = "open"
+            return b""
+        name = METHODS[method].name
+        raise AmqpError(errors.COMMAND_INVALID, f"'{name}' is not expected in the state '{self.state}'", method)
+
+    def tells(self, error: AmqpError) -> bool:
+        """True if the client understands an error before the connection is open."""
+        if error.reply != errors.ACCESS_REFUSED:
+            return self.state != "header"
+        return self.capabilities.get("authentication_failure_close") is True
+
+    def update(self, secret: bytes) -> bool:
+        """Check a new secret of the same user."""
+        return self._login(self.user, secret.decode(errors="replace"))
+
+    def _start(self, arguments: Arguments) -> None:
+        properties, mechanism, response, _ = arguments
+        self.client_properties = decode_table(properties)[0]
+        capabilities = self.client_properties.get("capabilities")
+        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        if mechanism == "PLAIN":
+            parts = response.split(b"\0")
+            if len(parts) != 3:
+                raise AmqpError(errors.SYNTAX_ERROR, "the response of PLAIN is malformed")
+            user, password = parts[1].decode(errors="replace"), parts[2].decode(errors="replace")
+        elif mechanism == "AMQPLAIN":
+            user, password = _amqplain(response)
+        else:
+            raise AmqpError(errors.COMMAND_INVALID, f"unknown authentication mechanism '{mechanism}'")
+        if not self._login(user, password):
+            text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+            raise AmqpError(errors.ACCESS_REFUSED, text)
+        self.user = user
+
+    def _tune(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
+        if 0 < frame_max < FRAME_MIN:
+            text = f"negotiated frame_max = {frame_max} is lower than the minimum allowed value ({FRAME_MIN})"
+            raise AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_TUNE_OK)
+        if frame_max > FRAME_MAX:
+            text = f"negotiated frame_max = {frame_max} is higher than the maximum allowed value ({FRAME_MAX})"
+            raise AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_TUNE_OK)
+        if channel_max > CHANNELS_MAX:
+            text = f"negotiated channel_max = {channel_max} is higher than the maximum allowed value ({CHANNELS_MAX})"
+            raise AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_TUNE_OK)
+        self.frame_max = frame_max or FRAME_MAX
+        self.channel_max = channel_max or CHANNELS_MAX
+        self.heartbeat_s = heartbeat_s
+
+
+def _amqplain(response: bytes) -> tuple[str, str]:
+    try:
+        table = decode_table(len(response).to_bytes(4, "big") + response)[0]
+    except MalformedTable:
+        raise AmqpError(errors.SYNTAX_ERROR, "the response of AMQPLAIN is malformed") from None
+    user, password = table.get("LOGIN"), table.get("PASSWORD")
+    if not isinstance(user, str) or not isinstance(password, str):
+        raise AmqpError(errors.SYNTAX_ERROR, "AMQPLAIN needs LOGIN and PASSWORD")
+    return user, password

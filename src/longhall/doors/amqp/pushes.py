@@ -1,0 +1,69 @@
+"""Pushes of the service to a connection: deliveries of consumers, their end, and direct replies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from longhall.broker.queues.consumers.session import PushedMessages
+from longhall.doors.amqp.channel import Unacknowledged
+from longhall.doors.amqp.deliveries import deliver_frames
+from longhall.doors.amqp.wire import methods
+from longhall.doors.amqp.wire.frames import method_frame
+from longhall.exchanges.field_table import encode_short
+from longhall.queues.messages import Delivery
+from longhall.service.exchange_operations import UNSEEN, EndHeld
+
+if TYPE_CHECKING:
+    from longhall.doors.amqp.connection import AmqpConnection
+
+
+def take_push(connection: AmqpConnection, push: PushedMessages, is_direct: bool) -> None:
+    """Deliver the messages of a push."""
+    if is_direct:
+        for delivery in push.deliveries:
+            _reply(connection, delivery)
+        return
+    found = connection.consumers.get(push.consumer)
+    if found is None:
+        _return(connection, push)
+        return
+    channel, consumer = found
+    if consumer.early is not None:
+        consumer.early.append(push)
+        return
+    if not push.deliveries:
+        del connection.consumers[push.consumer]
+        channel.consumers.pop(consumer.tag, None)
+        if connection.handshake.capabilities.get("consumer_cancel_notify") is True:
+            connection.write(method_frame(channel.number, methods.BASIC_CANCEL, consumer.tag, True))
+        return
+    frame_max = connection.handshake.frame_max
+    for delivery in push.deliveries:
+        channel.delivery_number += 1
+        number = channel.delivery_number
+        if not consumer.no_ack:
+            consumer.outstanding += 1
+            channel.unacknowledged[number] = Unacknowledged(number, consumer.queue, delivery.receipt, consumer)
+        connection.write(
+            deliver_frames(
+                channel.number, consumer.tag_bytes, number, delivery, consumer.shown_queue, consumer.counts, frame_max
+            )
+        )
+    connection.server.delivered += len(push.deliveries)
+
+
+def _reply(connection: AmqpConnection, delivery: Delivery) -> None:
+    channel = connection.channels.get(int(delivery.group)) if delivery.group.isdecimal() else None
+    if channel is None or not channel.reply_tag:
+        return
+    channel.delivery_number += 1
+    tag = encode_short(channel.reply_tag)
+    frame_max = connection.handshake.frame_max
+    connection.write(deliver_frames(channel.number, tag, channel.delivery_number, delivery, "", False, frame_max))
+
+
+def _return(connection: AmqpConnection, push: PushedMessages) -> None:
+    """Give back messages for a consumer that was cancelled meanwhile."""
+    receipts = [delivery.receipt for delivery in push.deliveries if delivery.receipt]
+    if receipts:
+        connection.service.call(EndHeld(push.queue, connection.session_id, receipts, UNSEEN, []), connection.caller)

@@ -1,0 +1,141 @@
+"""The AMQP door: accepts connections, within limits, and has what they share.
+
+Invariant: whatever bytes a client sends, no exception leaves its connection, and others do not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import urlsafe_b64encode
+from collections import Counter
+from typing import Final, final
+
+from longhall.doors.amqp.connection import AmqpConnection
+from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
+from longhall.errors import Code, LonghallError
+from longhall.exchanges.field_table import encode_table
+from longhall.exchanges.names import DEFAULT_HOST
+from longhall.front.admission import Budget
+from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.credentials import Credentials
+from longhall.service.exchange_operations import ListExchanges
+from longhall.service.router import Router
+from longhall.service.sessions import Sessions
+from longhall.world.ports import Entropy, Network
+
+HANDSHAKE_S: Final = 10.0
+NAME_BYTES: Final = 16  # Of generated names: 22 characters.
+PRODUCT: Final = "RabbitMQ"  # Clients decide by product and version which methods they use.
+VERSION: Final = "3.13.7"
+CAPABILITIES: Final = (
+    "authentication_failure_close",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "consumer_priorities",
+    "direct_reply_to",
+    "exchange_exchange_bindings",
+    "per_consumer_qos",
+    "publisher_confirms",
+)
+
+
+@final
+class AmqpServer:
+    """The listener with all its connections."""
+
+    def __init__(
+        self,
+        service: Router,
+        sessions: Sessions,
+        entropy: Entropy,
+        budget: Budget,
+        credentials: Credentials | None = None,
+        connections_max: int = 16_384,
+        connections_per_address_max: int = 16_384,
+        node_name: str = "longhall",
+    ) -> None:
+        self.service = service
+        self.sessions = sessions
+        self.budget = budget
+        self.message_bytes_max = MESSAGE_BYTES_MAX
+        self.handshake_s = HANDSHAKE_S
+        self.connections: ConnectionRegistry[AmqpConnection] = ConnectionRegistry(
+            connections_max, connections_per_address_max, "amqp"
+        )
+        self.published = 0
+        self.delivered = 0
+        self.failures: Counter[int] = Counter()  # By reply code.
+        self.properties = encode_table(
+            {
+                "capabilities": dict.fromkeys(CAPABILITIES, True),
+                "cluster_name": node_name,
+                "copyright": "",
+                "information": "Longhall speaks AMQP 0-9-1; product and version are those whose behaviour it has.",
+                "platform": "Longhall",
+                "product": PRODUCT,
+                "version": VERSION,
+            }
+        )
+        self._entropy = entropy
+        self._credentials = credentials
+        self._loop = asyncio.get_running_loop()
+
+    async def open(self, network: Network, host: str, port: int) -> int:
+        """Listen, and return the port."""
+        self.connections.listener, bound = await network.listen(self._connection, host, port)
+        return bound
+
+    def _connection(self) -> asyncio.BaseProtocol:
+        return AmqpConnection(self, self._loop)
+
+    def stop_accepting(self) -> None:
+        """Take no new connections."""
+        self.connections.stop_accepting()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for outstanding confirms, tell every client that the node stops, and close all connections."""
+        for connection in list(self.connections.registered):
+            if not connection.is_owed:
+                connection.force("broker forced connection closure with reason 'shutdown'")
+        await asyncio.sleep(0)
+        await self.connections.drain(seconds)
+
+    # For connections
+
+    def opened(self, connection: AmqpConnection) -> bool:
+        """Register a connection; False if there are too many."""
+        return self.connections.add(connection, self._loop.time())
+
+    def closed(self, connection: AmqpConnection) -> None:
+        """A connection is closed."""
+        self.connections.remove(connection)
+
+    def login(self, user: str, password: str) -> bool:
+        """True if a user may log in. Without credentials every user may, as at the other doors."""
+        if self._credentials is None:
+            return True
+        return self._credentials.matches(user, password)
+
+    def new_id(self, size: int) -> str:
+        """A random id of so many bytes."""
+        return self._entropy.bytes(size).hex()
+
+    def new_name(self) -> str:
+        """The random part of a generated name."""
+        return urlsafe_b64encode(self._entropy.bytes(NAME_BYTES)).decode().rstrip("=")
+
+    async def has_host(self, host: str) -> bool:
+        """True if there is a virtual host of this name."""
+        if host == DEFAULT_HOST:
+            return True
+        try:
+            await self.service.call(ListExchanges(host))
+        except LonghallError as error:
+            if error.code is not Code.UNKNOWN_VIRTUAL_HOST:
+                raise
+            return False
+        return True
+
+    def count_error(self, reply: int) -> None:
+        """Count an error that was sent to a client."""
+        self.failures[reply] += 1

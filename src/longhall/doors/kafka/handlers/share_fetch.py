@@ -1,0 +1,189 @@
+"""ShareFetch: acknowledge records, and acquire others of the partitions of the share session."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from longhall.broker.share.acquisition import Wanted
+from longhall.broker.share.share_fetch import ShareTarget, fetch_shared
+from longhall.doors.kafka.connection import Call
+from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.share_exchange import (
+    LeaderNames,
+    ShareExchange,
+    ShareRefusal,
+    by_topic,
+    check_ids,
+    leader_epoch_of,
+    release_session,
+)
+from longhall.doors.kafka.share_sessions import FINAL, INITIAL, NOT_FOUND, PARTITIONS_MAX, Place, ShareSession
+from longhall.doors.kafka.wire.messages.share_records import (
+    AcquiredRecords,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareFetchResponsePartition,
+    ShareFetchResponseTopic,
+)
+from longhall.errors import Code
+
+WAIT_MS_MAX: Final = 300_000
+RECORD_LIMIT: Final = 1  # The acquire mode that never gives more than was asked for.
+
+Refusals = dict[Place, ShareRefusal | None]
+
+
+async def handle(door: Door, request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
+    door.hall.traffic.fetches += 1
+    refused = check_ids(request.group_id, request.member_id) or _check(request)
+    if refused is not None:
+        return ShareFetchResponse(error_code=refused.error_code, error_message=refused.message)
+    if door.follows:
+        return _not_leader(door, request)
+    assert request.group_id is not None
+    assert request.member_id is not None
+    settings = await door.share_settings.of(request.group_id, door.main)
+    session = door.share_sessions.find(
+        request.group_id, request.member_id, request.share_session_epoch, call.connection.number, leader_epoch_of(door)
+    )
+    if isinstance(session, int):
+        return ShareFetchResponse(error_code=session, error_message="There is no such share session.")
+    if request.share_session_epoch != FINAL:
+        _update(session, request)
+    exchange = ShareExchange(door, session, settings)
+    acknowledged: Refusals = {}
+    for topic in request.topics:
+        for part in topic.partitions:
+            if part.acknowledgement_batches:
+                place = (topic.topic_id, part.partition_index)
+                acknowledged[place] = await exchange.acknowledge(
+                    place, part.acknowledgement_batches, request.is_renew_ack
+                )
+    targets: dict[Place, ShareTarget | ShareRefusal] = {}
+    if request.share_session_epoch == FINAL:
+        door.share_sessions.close(session)
+        await release_session(door, session)
+    elif request.max_records > 0 and request.max_bytes > 0 and not request.is_renew_ack:
+        targets = {place: await exchange.target(place) for place in session.partitions}
+        await _fetch(door, request, exchange, session, targets, _wait_ms(request, targets))
+    await exchange.committed()
+    is_full = request.share_session_epoch == INITIAL
+    return _response(door, exchange, targets, acknowledged, is_full)
+
+
+def _check(request: ShareFetchRequest) -> ShareRefusal | None:
+    has_acknowledgements = any(part.acknowledgement_batches for topic in request.topics for part in topic.partitions)
+    if request.share_session_epoch == INITIAL and has_acknowledgements:
+        return ShareRefusal(error_of(Code.INVALID_REQUEST), "A request that opens a session acknowledges nothing.")
+    if request.share_session_epoch < FINAL:
+        return ShareRefusal(error_of(Code.INVALID_REQUEST), "The epoch of a share session is not negative.")
+    if request.share_acquire_mode not in (0, RECORD_LIMIT):
+        return ShareRefusal(error_of(Code.INVALID_REQUEST), "The acquire mode is not known.")
+    if sum(len(topic.partitions) for topic in request.topics) > PARTITIONS_MAX:
+        return ShareRefusal(error_of(Code.INVALID_REQUEST), f"A session has at most {PARTITIONS_MAX} partitions.")
+    return None
+
+
+def _update(session: ShareSession, request: ShareFetchRequest) -> None:
+    for topic in request.topics:
+        for part in topic.partitions:
+            if len(session.partitions) < PARTITIONS_MAX:
+                session.partitions.setdefault((topic.topic_id, part.partition_index), None)
+    for gone in request.forgotten_topics_data:
+        for number in gone.partitions:
+            session.partitions.pop((gone.topic_id, number), None)
+
+
+def _wait_ms(request: ShareFetchRequest, targets: dict[Place, ShareTarget | ShareRefusal]) -> int:
+    """How long the request may wait: not at all if one of its partitions is refused."""
+    if any(isinstance(target, ShareRefusal) for target in targets.values()):
+        return 0
+    return max(0, min(request.max_wait_ms, WAIT_MS_MAX))
+
+
+async def _fetch(
+    door: Door,
+    request: ShareFetchRequest,
+    exchange: ShareExchange,
+    session: ShareSession,
+    targets: dict[Place, ShareTarget | ShareRefusal],
+    wait_ms: int,
+) -> None:
+    wanted = Wanted(
+        request.max_records,
+        request.max_bytes,
+        request.batch_size,
+        request.share_acquire_mode == RECORD_LIMIT,
+        session.consumer,
+    )
+    found = [target for target in targets.values() if isinstance(target, ShareTarget)]
+    bytes_min = min(request.min_bytes, wanted.bytes_max)
+    await fetch_shared(door.hall, found, wanted, exchange.settings, wait_ms, bytes_min)
+    for place, target in targets.items():
+        if isinstance(target, ShareTarget) and target.acquired.records:
+            target.partition.traffic.bytes_out += target.acquired.size_bytes
+            session.turn(place)
+
+
+def _response(
+    door: Door,
+    exchange: ShareExchange,
+    targets: dict[Place, ShareTarget | ShareRefusal],
+    acknowledged: Refusals,
+    is_full: bool,
+) -> ShareFetchResponse:
+    names = LeaderNames(door)
+    rows: dict[Place, ShareFetchResponsePartition] = {}
+    for place, target in targets.items():
+        row = _row(names, place, target)
+        if is_full or row.error_code or row.acquired_records:
+            rows[place] = row
+            door.hall.traffic.fetches_failed += row.error_code != 0
+    for place, refusal in acknowledged.items():
+        row = rows.setdefault(place, _empty(place))
+        if refusal is not None:
+            row.acknowledge_error_code, row.acknowledge_error_message = refusal.error_code, refusal.message
+            if not row.error_code:
+                row.current_leader = names.of(place, refusal)
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=exchange.lock_ms,
+        responses=[
+            ShareFetchResponseTopic(topic_id=topic_id, partitions=[rows[place] for place in places])
+            for topic_id, places in by_topic(rows).items()
+        ],
+        node_endpoints=names.endpoints(),
+    )
+
+
+def _row(names: LeaderNames, place: Place, target: ShareTarget | ShareRefusal) -> ShareFetchResponsePartition:
+    row = _empty(place)
+    if isinstance(target, ShareTarget) and target.code is not None:
+        target = ShareRefusal(error_of(target.code), target.message)
+    if isinstance(target, ShareRefusal):
+        row.error_code, row.error_message = target.error_code, target.message
+        row.current_leader = names.of(place, target)
+        return row
+    row.records = b"".join(target.acquired.batches)
+    row.acquired_records = [
+        AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+        for first, last, count in target.acquired.ranges
+    ]
+    return row
+
+
+def _empty(place: Place) -> ShareFetchResponsePartition:
+    return ShareFetchResponsePartition(partition_index=place[1], records=b"")
+
+
+def _not_leader(door: Door, request: ShareFetchRequest) -> ShareFetchResponse:
+    """What a follower answers: the leader of each partition that the request names."""
+    if not request.topics:
+        return ShareFetchResponse(error_code=NOT_FOUND, error_message="There is no such share session.")
+    names = LeaderNames(door)
+    refusal = ShareRefusal(error_of(Code.NOT_LEADER))
+    topics: list[ShareFetchResponseTopic] = []
+    for topic in request.topics:
+        rows = [_row(names, (topic.topic_id, part.partition_index), refusal) for part in topic.partitions]
+        topics.append(ShareFetchResponseTopic(topic_id=topic.topic_id, partitions=rows))
+    return ShareFetchResponse(responses=topics, node_endpoints=names.endpoints())

@@ -1,0 +1,214 @@
+"""The operations on exchanges, bindings and virtual hosts, publishing through them, and consuming by push.
+
+Exchanges are named by virtual host and name. A queue is named as the hall names it (`exchanges/names.py`). Field tables
+are passed as their bytes. Sessions and consumers: `broker/queues/consumers`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from longhall.broker.queues.sending.publish import Publication, Published
+from longhall.cluster.rpc.operation import Operation
+from longhall.queues.messages import Delivery
+from longhall.service.queue_operations import QueueOperation
+
+# How a client ends what it holds.
+SETTLE: Final = 0
+REQUEUE: Final = 1
+REJECT: Final = 2
+UNSEEN: Final = 3  # Given back before the client has seen it.
+
+
+class ExchangeView(msgspec.Struct, array_like=True):
+    """An exchange as it was declared."""
+
+    host: str
+    name: str
+    kind: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: bytes
+
+
+class BindingView(msgspec.Struct, array_like=True):
+    """A binding from an exchange to a queue of the hall or to another exchange."""
+
+    host: str
+    source: str
+    to_exchange: bool
+    destination: str
+    key: str
+    arguments: bytes
+
+
+class DeclareExchange(Operation[ExchangeView]):
+    """Create an exchange; the reply is the one that exists if the name is taken. UNKNOWN_VIRTUAL_HOST."""
+
+    exchange: ExchangeView
+
+
+class DescribeExchange(Operation[ExchangeView]):
+    """The exchange of this name. UNKNOWN_EXCHANGE if there is none."""
+
+    host: str
+    name: str
+
+
+class DeleteExchange(Operation[None]):
+    """Delete an exchange; no effect if there is none. With `if_unused` EXCHANGE_IN_USE if it has bindings."""
+
+    host: str
+    name: str
+    if_unused: bool = False
+
+
+class BindExchange(Operation[None]):
+    """Bind a queue or an exchange; no effect if it is bound so. UNKNOWN_EXCHANGE, UNKNOWN_QUEUE."""
+
+    binding: BindingView
+
+
+class UnbindExchange(Operation[None]):
+    """Remove a binding; no effect if there is none."""
+
+    binding: BindingView
+
+
+class ListExchanges(Operation[list[ExchangeView]]):
+    """The exchanges of a virtual host, by name."""
+
+    host: str
+
+
+class ListBindings(Operation[list[BindingView]]):
+    """The bindings of a virtual host."""
+
+    host: str
+
+
+class FindRoute(Operation[list[str]]):
+    """The queues to which a message would go now. `headers` is a field table."""
+
+    host: str
+    exchange: str
+    key: str
+    headers: bytes = b""
+
+
+class AddVirtualHost(Operation[None]):
+    """Create a virtual host; no effect if it exists."""
+
+    name: str
+
+
+class RemoveVirtualHost(Operation[None]):
+    """Delete a virtual host with its exchanges and its queues."""
+
+    name: str
+
+
+class ListVirtualHosts(Operation[list[str]]):
+    """The names of the virtual hosts."""
+
+
+class PublishMessages(Operation[list[Published]]):
+    """Route each of these messages, and append it to all its queues."""
+
+    host: str
+    publications: list[Publication]
+
+
+# Queues
+
+
+class QueueUse(msgspec.Struct, array_like=True):
+    """How many messages of a queue are ready, and how many consumers it has."""
+
+    ready: int
+    consumers: int
+
+
+class UseQueue(QueueOperation[QueueUse]):
+    """Count as a use of the queue; the reply is its state. UNKNOWN_QUEUE if there is none."""
+
+
+class RemoveQueue(QueueOperation[int]):
+    """Delete a queue; the reply is the number of its ready messages. QUEUE_IN_USE, QUEUE_NOT_EMPTY."""
+
+    if_unused: bool = False
+    if_empty: bool = False
+
+
+class ClearQueue(QueueOperation[int]):
+    """Remove all messages that are ready, and no others; the reply is their number."""
+
+
+# Sessions
+
+
+class AddConsumer(QueueOperation[None]):
+    """Push the messages of a queue to a session, as far as there is credit. QUEUE_IN_USE, UNKNOWN_QUEUE."""
+
+    session: str
+    key: int
+    channel: int
+    credit: int
+    no_ack: bool = False
+    exclusive: bool = False
+    priority: int = 0
+
+
+class CancelConsumer(Operation[None]):
+    """Push no more to this consumer."""
+
+    session: str
+    key: int
+
+
+class GiveCredit(Operation[None]):
+    """Let consumers have so many more messages: by consumer key, and by ~channel for the limit of a channel."""
+
+    session: str
+    credits: list[tuple[int, int]]
+
+
+class LimitChannel(Operation[None]):
+    """Let all consumers of one channel of a session together have so many more messages; None: no limit."""
+
+    session: str
+    channel: int
+    left: int | None
+
+
+class TakenMessage(msgspec.Struct, array_like=True):
+    """A message and the number of those that are ready behind it; no message if there is none."""
+
+    delivery: Delivery | None = None
+    left: int = 0
+
+
+class TakeMessage(QueueOperation[TakenMessage]):
+    """Lease one message to a session, if there is one."""
+
+    session: str
+    no_ack: bool = False
+
+
+class EndHeld(QueueOperation[None]):
+    """A session settles, gives back or rejects messages that it holds, and its consumers get credit."""
+
+    session: str
+    receipts: list[str]
+    how: int
+    credits: list[tuple[int, int]]
+
+
+class ReplyDirectly(Operation[bool]):
+    """Push a message to a session, past every queue; False if there is no such session."""
+
+    session: str
+    delivery: Delivery

@@ -1,0 +1,281 @@
+"""Exchanges, publishing and push, carried out by the leader of the hall.
+
+decide, append, apply, release: a change of the topology is an event of the catalogue, and its reply waits for the
+commit. What goes to queues of other replication groups is sent there by the router before the reply.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from longhall.broker.feature_gates import check_exchanges
+from longhall.broker.hall import Hall
+from longhall.broker.pending import Pending, started
+from longhall.broker.queues.consumers.session import NewConsumer
+from longhall.broker.queues.delivery.receive import receive
+from longhall.broker.queues.delivery.settle import settle
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.sending.publish import Published, Publishing
+from longhall.broker.queues.service import QueueService
+from longhall.broker.topic_administration import commit_event
+from longhall.broker.waiting import committed
+from longhall.cluster.rpc.operation import Caller
+from longhall.errors import Code, LonghallError
+from longhall.exchanges.events import BindingAdded, BindingRemoved, ExchangeDeclared
+from longhall.exchanges.exchange import Exchange
+from longhall.exchanges.field_table import decode_table
+from longhall.exchanges.names import names_of
+from longhall.names import CATALOGUE_SHARD
+from longhall.service import exchange_operations as ops
+from longhall.service.local import LocalBroker
+from longhall.service.queue_operations import DeleteQueue, SendMessages
+from longhall.service.router import Router
+
+CLEAR_BATCH: Final = 1000
+
+
+@final
+class ExchangeService:
+    """The operations of `exchange_operations` on one hall."""
+
+    def __init__(self, hall: Hall, queues: QueueService, router: Router) -> None:
+        self._hall = hall
+        self._queues = queues
+        self._consumers = queues.consumers
+        self._router = router
+
+    def register(self, broker: LocalBroker) -> None:
+        """Carry out these operations in this process."""
+        broker.also(ops.DeclareExchange, self._declare)
+        broker.also(ops.DescribeExchange, self._describe)
+        broker.also(ops.DeleteExchange, self._delete)
+        broker.also(ops.BindExchange, self._bind)
+        broker.also(ops.UnbindExchange, self._unbind)
+        broker.also(ops.ListExchanges, self._list_exchanges)
+        broker.also(ops.ListBindings, self._list_bindings)
+        broker.also(ops.FindRoute, self._find_route)
+        broker.also(ops.AddVirtualHost, self._add_host)
+        broker.also(ops.RemoveVirtualHost, self._remove_host)
+        broker.also(ops.ListVirtualHosts, lambda op, caller: sorted(self._hall.catalogue.exchanges.hosts))
+        broker.also(ops.PublishMessages, self._publish)
+        broker.also(ops.UseQueue, self._use)
+        broker.also(ops.RemoveQueue, self._remove_queue)
+        broker.also(ops.ClearQueue, self._clear)
+        broker.also(ops.AddConsumer, self._add_consumer)
+        broker.also(ops.CancelConsumer, lambda op, caller: self._consumers.cancel(op.session, op.key))
+        broker.also(ops.GiveCredit, self._give_credit)
+        broker.also(ops.LimitChannel, lambda op, caller: self._consumers.limit(op.session, op.channel, op.left))
+        broker.also(ops.TakeMessage, self._take)
+        broker.also(ops.EndHeld, self._end)
+        broker.also(ops.ReplyDirectly, lambda op, caller: self._consumers.reply(op.session, op.delivery))
+
+    # Exchanges
+
+    async def _declare(self, op: ops.DeclareExchange, caller: Caller) -> ops.ExchangeView:
+        check_exchanges(self._hall)
+        one = op.exchange
+        event = ExchangeDeclared(
+            host=one.host,
+            name=one.name,
+            kind=one.kind,
+            durable=one.durable,
+            auto_delete=one.auto_delete,
+            internal=one.internal,
+            arguments=one.arguments,
+        )
+        decided = self._hall.catalogue.exchanges.decide_declare(event)
+        if isinstance(decided, Code):
+            raise LonghallError(decided, f"The exchange '{one.name}' cannot be made: {decided.value}.")
+        if decided is not None:
+            await commit_event(self._hall, decided)
+            return one
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
+        return self._view(one.host, one.name)
+
+    def _describe(self, op: ops.DescribeExchange, caller: Caller) -> ops.ExchangeView:
+        return self._view(op.host, op.name)
+
+    def _view(self, host: str, name: str) -> ops.ExchangeView:
+        exchange = self._hall.catalogue.exchanges.exchange(host, name)
+        if exchange is None:
+            raise LonghallError(Code.UNKNOWN_EXCHANGE, f"There is no exchange '{name}'.")
+        return _view(exchange)
+
+    async def _delete(self, op: ops.DeleteExchange, caller: Caller) -> None:
+        decided = self._hall.catalogue.exchanges.decide_delete(op.host, op.name, op.if_unused)
+        if isinstance(decided, Code):
+            raise LonghallError(decided, f"The exchange '{op.name}' is not deleted: {decided.value}.")
+        if decided is not None:
+            await commit_event(self._hall, decided)
+
+    async def _bind(self, op: ops.BindExchange, caller: Caller) -> None:
+        check_exchanges(self._hall)
+        one = op.binding
+        if not one.to_exchange and self._hall.running_queue(one.destination) is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{one.destination}'.")
+        decided = self._hall.catalogue.exchanges.decide_bind(BindingAdded(**_fields(one)))
+        if isinstance(decided, Code):
+            raise LonghallError(decided, f"'{one.source}' cannot be bound: {decided.value}.")
+        if decided is not None:
+            await commit_event(self._hall, decided)
+
+    async def _unbind(self, op: ops.UnbindExchange, caller: Caller) -> None:
+        decided = self._hall.catalogue.exchanges.decide_unbind(BindingRemoved(**_fields(op.binding)))
+        if decided is not None:
+            await commit_event(self._hall, decided)
+
+    def _list_exchanges(self, op: ops.ListExchanges, caller: Caller) -> list[ops.ExchangeView]:
+        exchanges = self._host(op.host)
+        return [_view(exchanges[name]) for name in sorted(exchanges)]
+
+    def _list_bindings(self, op: ops.ListBindings, caller: Caller) -> list[ops.BindingView]:
+        return [
+            ops.BindingView(op.host, name, one.to.to_exchange, one.to.name, one.key, one.arguments)
+            for name, exchange in sorted(self._host(op.host).items())
+            for one in exchange.bindings
+        ]
+
+    def _find_route(self, op: ops.FindRoute, caller: Caller) -> list[str]:
+        headers = decode_table(op.headers)[0] if op.headers else {}
+        topology = self._hall.catalogue.exchanges
+        found = topology.route(op.host, op.exchange, [op.key], headers, self._exists)
+        if isinstance(found, Code):
+            raise LonghallError(found, f"There is no exchange '{op.exchange}'.")
+        return list(found)
+
+    def _exists(self, name: str) -> bool:
+        return self._hall.running_queue(name) is not None
+
+    def _host(self, name: str) -> dict[str, Exchange]:
+        host = self._hall.catalogue.exchanges.hosts.get(name)
+        if host is None:
+            raise LonghallError(Code.UNKNOWN_VIRTUAL_HOST, f"There is no virtual host '{name}'.")
+        return host.exchanges
+
+    async def _add_host(self, op: ops.AddVirtualHost, caller: Caller) -> None:
+        check_exchanges(self._hall)
+        decided = self._hall.catalogue.exchanges.decide_add_host(op.name)
+        if isinstance(decided, Code):
+            raise LonghallError(decided, "There are too many virtual hosts.")
+        if decided is not None:
+            await commit_event(self._hall, decided)
+
+    async def _remove_host(self, op: ops.RemoveVirtualHost, caller: Caller) -> None:
+        decided = self._hall.catalogue.exchanges.decide_remove_host(op.name)
+        if isinstance(decided, Code):
+            raise LonghallError(decided, f"The virtual host '{op.name}' is not removed: {decided.value}.")
+        for name in [name for name in self._queues.names("") if names_of(name)[0] == op.name]:
+            await self._router.call(DeleteQueue(name), caller)
+        await commit_event(self._hall, decided)
+
+    # Publishing
+
+    def _publish(self, op: ops.PublishMessages, caller: Caller) -> Pending[list[Published]]:
+        publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
+        pending = publishing.append()
+        if publishing.elsewhere:
+            return started(self._publish_elsewhere(publishing, pending, caller))
+        return pending
+
+    async def _publish_elsewhere(
+        self, publishing: Publishing, here: Pending[list[Published]], caller: Caller
+    ) -> list[Published]:
+        under_way = [
+            (some, self._router.call(SendMessages(name, [message for _, message in some]), caller))
+            for name, some in publishing.elsewhere.items()
+        ]
+        answers = await here
+        for some, pending in under_way:
+            try:
+                codes = [(one.code, one.message) for one in await pending]
+            except LonghallError as error:
+                codes = [(error.code, str(error))] * len(some)
+            for (at, _), (code, reason) in zip(some, codes, strict=True):
+                if code is not None:
+                    answers[at].code, answers[at].reason = code, reason
+        return answers
+
+    # Queues
+
+    async def _use(self, op: ops.UseQueue, caller: Caller) -> ops.QueueUse:
+        queue = self._find(op.queue)
+        self._consumers.use(queue)
+        await committed(self._hall, queue.shard)
+        return ops.QueueUse(queue.available(), self._consumers.consumer_count(queue))
+
+    async def _remove_queue(self, op: ops.RemoveQueue, caller: Caller) -> int:
+        queue = self._find(op.queue)
+        await committed(self._hall, queue.shard)
+        if op.if_unused and self._consumers.consumer_count(queue):
+            raise LonghallError(Code.QUEUE_IN_USE, f"'{op.queue}' has consumers.")
+        ready = queue.available()
+        if op.if_empty and ready:
+            raise LonghallError(Code.QUEUE_NOT_EMPTY, f"'{op.queue}' has {ready} messages.")
+        await self._router.call(DeleteQueue(op.queue), caller)
+        return ready
+
+    async def _clear(self, op: ops.ClearQueue, caller: Caller) -> int:
+        queue = self._find(op.queue)
+        await committed(self._hall, queue.shard)
+        ready = queue.available()
+        if not queue.queue.in_flight:
+            await self._queues.purge(op.queue, 0)
+            return ready
+        cleared = 0
+        while cleared < ready:  # What consumers hold stays with them.
+            deliveries = await receive(self._hall, queue, min(CLEAR_BATCH, ready - cleared), 0, 60_000)
+            if not deliveries:
+                break
+            cleared += len(deliveries)
+            await settle(self._hall, queue, [one.receipt for one in deliveries])
+        return ready
+
+    def _find(self, name: str) -> RunningQueue:
+        queue = self._hall.running_queue(name)
+        if queue is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+        return queue
+
+    # Sessions
+
+    def _add_consumer(self, op: ops.AddConsumer, caller: Caller) -> None:
+        consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority)
+        self._consumers.consume(op.session, consumer)
+
+    def _give_credit(self, op: ops.GiveCredit, caller: Caller) -> None:
+        for key, credit in op.credits:
+            self._consumers.give_credit(op.session, key, credit)
+
+    async def _take(self, op: ops.TakeMessage, caller: Caller) -> ops.TakenMessage:
+        queue = self._find(op.queue)
+        delivery = await self._consumers.take(op.session, op.queue, op.no_ack)
+        return ops.TakenMessage(delivery, queue.available() if delivery is not None else 0)
+
+    async def _end(self, op: ops.EndHeld, caller: Caller) -> None:
+        if op.how == ops.SETTLE:
+            ending = self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
+        elif op.how == ops.REQUEUE:
+            ending = self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)
+        elif op.how == ops.UNSEEN:
+            ending = self._consumers.hand_back(op.session, op.queue, op.receipts)
+        else:
+            ending = self._consumers.reject(op.session, op.queue, op.receipts)
+        for key, credit in op.credits:
+            self._consumers.give_credit(op.session, key, credit)
+        await ending
+
+
+def _view(exchange: Exchange) -> ops.ExchangeView:
+    one = exchange.declared
+    return ops.ExchangeView(one.host, one.name, one.kind, one.durable, one.auto_delete, one.internal, one.arguments)
+
+
+def _fields(one: ops.BindingView) -> dict[str, Any]:
+    return {
+        "host": one.host,
+        "source": one.source,
+        "to_exchange": one.to_exchange,
+        "destination": one.destination,
+        "key": one.key,
+        "arguments": one.arguments,
+    }
