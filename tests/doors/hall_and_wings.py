@@ -16,7 +16,7 @@ from longhall.broker.pending import Pending, failed
 from longhall.broker.placement import WING_STEP, PartitionLocation
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.cluster.placement.group_client import GroupClient
-from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
 from longhall.errors import Code, LonghallError
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
@@ -106,7 +106,7 @@ class ToMain:
         self.refusal: Code | None = None
         self._main = main
 
-    def call(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
+    def call(self, operation: Operation[Any], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[Any]:
         if self.refusal is not None:
             return failed(LonghallError(self.refusal, "not now"))
         self.asked += 1

@@ -10,7 +10,8 @@
               in the coordinator any more, and a node that joins asks a member for it
     level 5   the catalogue has exchanges, bindings and virtual hosts, and queues have the settings of AMQP; consumer
               groups may have server-side assignment, and groups may have settings; queues deduplicate
-              the records of Kafka producers; a purge empties the deduplication window
+              the records of Kafka producers; a purge empties the deduplication window; broker configurations change at
+              run time
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -41,6 +42,7 @@ WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
 RECEIPT_SECRET_LEVEL: Final = 4  # The coordinator's record has the digest of the receipt secret alone.
 REPLICAS_LEVEL: Final = 4  # The log notes its replicas, and marks at which they compare their state.
 EXCHANGES_LEVEL: Final = 5  # Exchanges in the catalogue, and AMQP's settings of queues.
+BROKERS_LEVEL: Final = 5  # Broker configurations in the catalogue.
 CONSUMER_GROUPS_LEVEL: Final = 5  # Groups with server-side assignment, and settings of groups.
 DELETED_LEVEL: Final = 5  # The dead-letter queues of deleted queues in the catalogue.
 PRODUCED_LEVEL: Final = 5  # The deduplication window has ids of Kafka producers, with the times of the hall.
@@ -55,6 +57,16 @@ def check_exchanges(hall: Hall) -> None:
             Code.NOT_READY,
             f"exchanges need feature level {EXCHANGES_LEVEL}, and the cluster is at level {hall.feature_level}: raise "
             "it with `longhall cluster upgrade` when every node has the new version",
+        )
+
+
+def check_broker_configuration(hall: Hall) -> None:
+    """Raises INVALID_REQUEST for changes of broker configurations below their feature level."""
+    if hall.replica is not None and hall.feature_level < BROKERS_LEVEL:
+        raise LonghallError(
+            Code.INVALID_REQUEST,
+            f"broker configurations need feature level {BROKERS_LEVEL}, and the cluster is at level "
+            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
         )
 
 
