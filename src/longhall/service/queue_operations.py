@@ -25,6 +25,7 @@ from longhall.queues.messages import (
     QueueView,
     WriteBack,
 )
+from longhall.queues.queue import PURGE_APART_MS
 from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 
@@ -81,7 +82,9 @@ class SwitchQueue(QueueOperation[None]):
 
 
 class PurgeQueue(QueueOperation[None]):
-    """Remove all messages that a queue has now. PURGE_RUNNING within a minute of the last time."""
+    """Remove all messages that a queue has now. PURGE_RUNNING within a minute of the last time, or within `apart_ms`."""
+
+    apart_ms: int = PURGE_APART_MS
 
 
 class MeasureQueue(MessageOperation[Depth]):
