@@ -10,7 +10,8 @@ import itertools
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import boto3
@@ -36,7 +37,7 @@ class Example(NamedTuple):
     value: object
     options: str
     attributes: dict[str, str] | None = None
-    beside: dict[str, object] = {}  # Other settings that it needs.
+    beside: Mapping[str, object] = MappingProxyType({})  # Other settings that it needs.
     beside_options: str = ""
     refused: str = ""  # What a lone node says.
     over_topic: bool = False
@@ -170,7 +171,7 @@ def test_every_row_of_the_table_has_an_example_and_every_attribute_a_value() -> 
 def test_the_http_api_sets_it(node: Node, path: str) -> None:
     example = EXAMPLES[path]
     name, topic = _fresh(example, node)
-    settings: dict[str, Any] = json.loads(json.dumps(example.beside))
+    settings: dict[str, Any] = json.loads(json.dumps(dict(example.beside)))
     *outer, last = path.split(".")
     place = settings
     for part in outer:
