@@ -151,7 +151,10 @@ class ClearQueue(QueueOperation[int]):
 
 
 class AddConsumer(QueueOperation[None]):
-    """Push the messages of a queue to a session, as far as there is credit. QUEUE_IN_USE, UNKNOWN_QUEUE."""
+    """Push the messages of a queue to a session, as far as there is credit. QUEUE_IN_USE, UNKNOWN_QUEUE.
+
+    With a `filter`, a selector or a policy, only messages that match; the others stay for other consumers.
+    """
 
     session: str
     key: int
@@ -160,6 +163,7 @@ class AddConsumer(QueueOperation[None]):
     no_ack: bool = False
     exclusive: bool = False
     priority: int = 0
+    filter: str = ""
 
 
 class CancelConsumer(Operation[None]):

@@ -118,7 +118,7 @@ class ConsumerRegistry:
     # Consumers
 
     def consume(self, session_id: str, asked: NewConsumer) -> None:
-        """Add a consumer. QUEUE_IN_USE if it or another one wants the queue for itself."""
+        """Add a consumer. QUEUE_IN_USE if it or another one wants the queue for itself, INVALID_REQUEST for its filter."""
         session = self.session(session_id)
         name, exclusive = asked.queue, asked.exclusive
         queue = self._find(name)
@@ -131,9 +131,11 @@ class ConsumerRegistry:
         if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX:
             raise LonghallError(Code.OVERLOADED, "too many consumers of one connection")
         if consumers is None:
-            consumers = self._queues[queue.number] = QueueConsumers(self._hall, queue, self._gone)
-        consumer = session.consumers[asked.key] = Consumer(session, asked)
+            consumers = QueueConsumers(self._hall, queue, self._gone)
+        consumer = Consumer(session, asked)
         consumers.add(consumer)
+        self._queues[queue.number] = consumers
+        session.consumers[asked.key] = consumer
         self.use(queue)
 
     async def cancel(self, session_id: str, key: int) -> None:
