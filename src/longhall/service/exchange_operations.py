@@ -170,7 +170,10 @@ class SessionOperation(Operation[R_co], Generic[R_co]):
 
 
 class AddConsumer(MessageOperation[None]):
-    """Push the messages of a queue to a session, as far as there is credit. QUEUE_IN_USE, UNKNOWN_QUEUE."""
+    """Push the messages of a queue to a session, as far as there is credit. QUEUE_IN_USE, UNKNOWN_QUEUE.
+
+    With a `filter`, a selector or a policy, only messages that match; the others stay for other consumers.
+    """
 
     session: str
     key: int
@@ -179,6 +182,7 @@ class AddConsumer(MessageOperation[None]):
     no_ack: bool = False
     exclusive: bool = False
     priority: int = 0
+    filter: str = ""
 
 
 class CancelConsumer(SessionOperation[None]):

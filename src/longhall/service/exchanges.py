@@ -253,7 +253,7 @@ class ExchangeService:
     # Sessions
 
     def _add_consumer(self, op: ops.AddConsumer, caller: Caller) -> None:
-        consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority)
+        consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority, op.filter)
         self._consumers.consume(op.session, consumer)
 
     def _give_credit(self, op: ops.GiveCredit, caller: Caller) -> None:

@@ -16,6 +16,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
+import msgspec
+
 from longhall.broker.queues.consumers.session import PushedMessages
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.errors import Code, LonghallError
@@ -209,9 +211,7 @@ class PlacedSession:
         if asked.channel in self._limits:
             await self._groups.call(group.number, self._limit(group, asked.channel), consumer.caller)
         credit = consumer.share(group.number) - group.count(asked.key)
-        operation = AddConsumer(
-            asked.queue, asked.session, asked.key, asked.channel, credit, asked.no_ack, asked.exclusive, asked.priority
-        )
+        operation = msgspec.structs.replace(asked, credit=credit)
         await self._ask(consumer.queue, group.number, operation, consumer.caller)
 
     async def cancel(self, key: int, caller: Caller) -> bool:

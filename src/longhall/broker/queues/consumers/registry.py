@@ -130,7 +130,9 @@ class ConsumerRegistry:
     # Consumers
 
     def consume(self, session_id: str, asked: NewConsumer) -> None:
-        """Add a consumer; no effect if the session has it. QUEUE_IN_USE if it or another one wants to be alone."""
+        """Add a consumer; no effect if the session has it. QUEUE_IN_USE if it or another one wants to be alone,
+        INVALID_REQUEST for a filter that is none.
+        """
         session = self.session(session_id)
         if asked.key in session.consumers:
             return
@@ -145,9 +147,11 @@ class ConsumerRegistry:
         if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX:
             raise LonghallError(Code.OVERLOADED, "too many consumers of one connection")
         if consumers is None:
-            consumers = self._queues[queue.number] = QueueConsumers(self._hall, queue, self._gone)
-        consumer = session.consumers[asked.key] = Consumer(session, asked)
+            consumers = QueueConsumers(self._hall, queue, self._gone)
+        consumer = Consumer(session, asked)
         consumers.add(consumer)
+        self._queues[queue.number] = consumers
+        session.consumers[asked.key] = consumer
         self.use(queue)
 
     async def cancel(self, session_id: str, key: int) -> None:
