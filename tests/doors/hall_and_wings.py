@@ -12,7 +12,7 @@ import msgspec
 
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import Host
-from longhall.broker.pending import Pending, failed
+from longhall.broker.pending import Pending, failed, started
 from longhall.broker.placement import WING_STEP, PartitionLocation
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.broker.transaction_markers import PartitionMarkers, write_markers
@@ -47,6 +47,7 @@ class ToldWings:
         self.held = asyncio.Event()  # `choose` waits for it.
         self.held.set()
         self.leaderless: set[int] = set()
+        self.markers: list[PartitionMarkers] = []  # The requests that wings were sent.
         self._hall = hall
         self._processes = processes
 
@@ -94,10 +95,10 @@ class ToldWings:
                 await delete_topic(self._processes[wing].hall, name)
 
     async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
-        self.asked.append(("markers", str(group), "commit" if request.committed else "abort"))
         self._maybe_refuse()
         if group in self.leaderless:
             raise LonghallError(Code.NOT_READY, "no leader")
+        self.markers.append(request)
         return await write_markers(self._processes[group].hall, request)
 
     def _lanes(self, topic: str) -> list[int]:
@@ -115,13 +116,21 @@ class ToMain:
     def __init__(self, main: Node) -> None:
         self.asked = 0
         self.refusal: Code | None = None
+        self.delivers = asyncio.Event()  # Replies wait for it.
+        self.delivers.set()
         self._main = main
 
     def call(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
         if self.refusal is not None:
             return failed(LonghallError(self.refusal, "not now"))
         self.asked += 1
-        return self._main.service.call(operation, caller)
+        reply = self._main.service.call(operation, caller)
+        return reply if self.delivers.is_set() else started(self._deliver(reply))
+
+    async def _deliver(self, reply: Pending[Any]) -> Any:
+        outcome = await reply
+        await self.delivers.wait()
+        return outcome
 
 
 class HallAndWings:

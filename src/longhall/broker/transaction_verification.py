@@ -28,9 +28,11 @@ from typing import Final, Protocol, final
 import msgspec
 
 from longhall.broker.hall import Hall
+from longhall.broker.partition import Partition
 from longhall.broker.produced import ProducedBatch, SendWait, Sent, TransactionVerifier
 from longhall.broker.send import admit
 from longhall.errors import Code, LonghallError
+from longhall.topics.producers import ProducerTable
 
 PRODUCERS_MAX: Final = 4_096  # Lines at the same time: one for each producer and partition.
 BATCHES_MAX: Final = 64  # In one line.
@@ -40,6 +42,7 @@ PAUSE_S: Final = 0.05  # Before the coordinator is asked again.
 
 _log = logging.getLogger("longhall.transactions")
 
+_NO_PRODUCERS: Final = ProducerTable()
 _ASK_AGAIN: Final = (None, Code.CONCURRENT_TRANSACTIONS, Code.NOT_READY)
 
 
@@ -139,9 +142,9 @@ class TransactionVerification(TransactionVerifier):
                 return Sent(Code.UNKNOWN_TOPIC)
             if not _must_ask(batch):
                 return admit(self._hall, batch, self._hall.time.now_ms())
-            guard = partition.table().verification_guard(header.producer_id)
+            guard = _table_of(partition).verification_guard(header.producer_id)
             code = await self._ask(question)
-            if code is None and guard == partition.table().verification_guard(header.producer_id):
+            if code is None and guard == _table_of(partition).verification_guard(header.producer_id):
                 batch.guard = guard
                 return admit(self._hall, batch, self._hall.time.now_ms())
             if code not in _ASK_AGAIN:
@@ -159,7 +162,12 @@ class TransactionVerification(TransactionVerifier):
             return Code.NOT_READY
 
 
+def _table_of(partition: Partition) -> ProducerTable:
+    """The producers of a partition, to read only: replicas do not hear of questions, so none may create a table."""
+    return partition.producers if partition.producers is not None else _NO_PRODUCERS
+
+
 def _must_ask(batch: ProducedBatch) -> bool:
     """True unless the partition itself knows the answer: the transaction is open here, or the batch is a repeat."""
-    table = batch.partition.table()
+    table = _table_of(batch.partition)
     return table.decide(batch.header) is None and table.needs_verification(batch.header)
