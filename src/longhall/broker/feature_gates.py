@@ -11,6 +11,7 @@
     level 5   the catalogue has exchanges, bindings and virtual hosts, and queues have the settings of AMQP; consumer
               groups may have server-side assignment, and groups may have settings; queues deduplicate
               the records of Kafka producers; a purge empties the deduplication window
+    level 6   transactions have partitions of several replication groups, and their coordinator writes markers there
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -27,7 +28,7 @@ from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
 
 OLDEST: Final = 1
-NEWEST: Final = 5
+NEWEST: Final = 6
 WORDS: Final = {
     1: "the formats of the first release with clusters",
     2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
@@ -35,6 +36,7 @@ WORDS: Final = {
     4: "the log notes its replicas, and replicas compare digests of their state",
     5: "exchanges and bindings, and the queues of AMQP; consumer groups with server-side assignment; deduplication of "
     "records by queues",
+    6: "transactions over the partitions of several replication groups",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -45,6 +47,7 @@ CONSUMER_GROUPS_LEVEL: Final = 5  # Groups with server-side assignment, and sett
 DELETED_LEVEL: Final = 5  # The dead-letter queues of deleted queues in the catalogue.
 PRODUCED_LEVEL: Final = 5  # The deduplication window has ids of Kafka producers, with the times of the hall.
 FORGET_LEVEL: Final = 5  # Purges that empty the deduplication window.
+TRANSACTIONS_LEVEL: Final = 6  # Partitions of other replication groups in transactions.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -81,6 +84,11 @@ def may_map(hall: Hall) -> bool:
 def may_note_deleted(hall: Hall) -> bool:
     """True if the catalogue may remember the dead-letter queue of a deleted queue."""
     return hall.replica is None or hall.feature_level >= DELETED_LEVEL
+
+
+def may_transact_in_groups(hall: Hall) -> bool:
+    """True if every node that may coordinate a transaction writes markers to partitions of other groups."""
+    return hall.replica is None or hall.feature_level >= TRANSACTIONS_LEVEL
 
 
 def may_remember_produced(hall: Hall) -> bool:

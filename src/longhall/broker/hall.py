@@ -42,7 +42,7 @@ from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
 from longhall.broker.placement import GroupPlacement, is_elsewhere
-from longhall.broker.produced import ProducedBatch, Sent
+from longhall.broker.produced import ProducedBatch, Sent, TransactionVerifier
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
@@ -180,6 +180,7 @@ class Hall:
         self.log_corrections = 0
         self.observers: list[HallObserver] = []
         self.queue_appender = QueueAppender()
+        self.transaction_verifier = TransactionVerifier()  # In a wing: the way to the coordinator of transactions.
 
     # Looking up
 

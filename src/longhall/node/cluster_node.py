@@ -21,6 +21,7 @@ from longhall.broker.placement import WING_STEP
 from longhall.broker.recovery import write_identity
 from longhall.broker.replay import Recovered
 from longhall.broker.replica_recovery import RecoveredReplica, convert_to_replica, recover_replica
+from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.membership.copy_report import CopyReport
 from longhall.cluster.membership.election import UNCLEAN
@@ -34,7 +35,9 @@ from longhall.cluster.placement.group_administration import GroupAdministration
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_reconciler import GroupReconciler
 from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
 from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic
+from longhall.cluster.placement.transaction_operations import VerifyPartition, WriteMarkers
 from longhall.cluster.replication.full_sync import IncompleteSource, LogHistory, full_sync_beside, replaced_copies
 from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.cluster.replication.leadership_check import LeadershipCheck
@@ -126,6 +129,8 @@ class ClusterNode:
             node.service.place(placed)
             node.queues.consumers.join(HallQueueEnds(node.service))
             QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
+            coordinator = CoordinatorSide(hall, node.kafka_door.transactor, confirming.confirm)
+            node.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
             node.registry.others = self._others_metrics
         else:
             number = place.wing.number * WING_STEP + place.node
@@ -134,6 +139,9 @@ class ClusterNode:
             )
             self._wings_changed({place.wing.name: place.wing})
             self._store_topics(GroupTopics(hall, node.queues))
+            transactions = GroupSide(hall, self.main)
+            hall.transaction_verifier = TransactionVerification(hall, transactions)
+            node.broker.also(WriteMarkers, lambda op, caller: transactions.write(op))
             node.be_group(number, self.main)
             node.queues.consumers.join(GroupQueueEnds(self.main))
             self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)

@@ -15,9 +15,11 @@ from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.pending import Pending, failed
 from longhall.broker.placement import WING_STEP, PartitionLocation
+from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.topic_presence import TopicPresence
+from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
@@ -173,6 +175,9 @@ class GroupDirectory:
         if client is None:
             raise LonghallError(Code.NOT_LEADER, f"the group {number} is not known here yet; try again")
         return await client.open_stream(verb, body, credit)
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        return await self.call(group, WriteMarkers(request))
 
 
 def _nobody_remembers(wings: list[ReplicationGroup]) -> None:
