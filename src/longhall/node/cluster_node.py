@@ -51,6 +51,7 @@ from longhall.node.addresses import Address, parse_address
 from longhall.node.join_state import JoinState, RecordDoubted, as_member
 from longhall.node.memory_shares import member_options
 from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
+from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 
@@ -122,6 +123,7 @@ class ClusterNode:
             self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
             placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall))
             node.service.place(placed)
+            node.queues.outbox.connect(OutboxCalls(node.service))
             QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
             node.registry.others = self._others_metrics
         else:
@@ -132,6 +134,7 @@ class ClusterNode:
             self._wings_changed({place.wing.name: place.wing})
             self._store_topics(GroupTopics(hall, node.queues))
             node.be_group(number, self.main)
+            node.queues.outbox.connect(OutboxCalls(self.main))
             self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:
