@@ -262,7 +262,7 @@ def test_dead_letters_stay_in_the_wing_and_come_back_from_there() -> None:
         (told,) = await house.queues.list_moves("dead")
         assert (told.task_id, told.state, told.moved) == (move.task_id, "COMPLETED", 6)
         assert (await house.queues.weigh("work")).available == 6
-        assert await refused(house.queues.start_move("dead", "elsewhere", 0)) is Code.INVALID_REQUEST
+        assert await refused(house.queues.start_move("dead", "elsewhere", 0)) is Code.UNKNOWN_QUEUE
 
     live(play)
 

@@ -103,6 +103,11 @@ class OutboxDelivery(OutboxListener):
     # For metrics
 
     @property
+    def is_delivering(self) -> bool:
+        """True at the leader of a group that can reach others."""
+        return not self._stopped and self.carrier is not None
+
+    @property
     def waiting(self) -> int:
         """Messages in all outboxes."""
         return sum(waiting(self._hall, outbox) for outbox in self._hall.outboxes.by_stream.values())
