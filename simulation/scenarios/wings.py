@@ -50,6 +50,7 @@ class WingQueueRun:
         self.context = context_of(self.cluster)
         self.oracle = QueueOracle(kinds, linger_s=LINGER_S, slack_s=SLACK_S)
         self.clients = QueueRun(self.context, ClusterFaults(self.cluster, menu), self.oracle)
+        self.more: list[Law] = []  # Queues that are made, and that the oracle does not know.
         self.clients.drain.damage_allowed = True
         self.clients.drain.first = self._urgent
         self.cluster.start()
@@ -61,7 +62,7 @@ class WingQueueRun:
 
     async def _make(self) -> None:
         client = SqsClient(self.context)
-        for law in self.oracle.laws.values():
+        for law in [*self.oracle.laws.values(), *self.more]:
             while True:
                 try:
                     attributes = laws.attributes_of(law)

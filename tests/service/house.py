@@ -26,6 +26,7 @@ from longhall.queues.messages import Delivery, Outgoing
 from longhall.service import queue_operations as ops
 from longhall.service.exchanges import ExchangeService
 from longhall.service.local import LocalBroker
+from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
@@ -157,6 +158,8 @@ OPERATIONS: dict[str, Callable[..., Operation[Any]]] = {
     "settle": ops.SettleMessages,
     "change_lease": ops.ChangeLeases,
     "receive_any": ops.ReceiveFromAny,
+    "answer": ops.AnswerMessage,
+    "cancel_move": ops.CancelMove,
     "rewind": ops.RewindQueue,
     "peek": ops.PeekMessages,
     "leased": ops.ListLeases,
@@ -199,6 +202,31 @@ def wired(serve: Callable[[OutgoingStream], None], credit: int) -> IncomingStrea
     return incoming
 
 
+class Line:
+    """The client of the hall that a wing's process has. While it is `cut` the hall is away; while it is `lossy` the
+    hall does what it is asked, and its replies are lost.
+    """
+
+    def __init__(self, hall: Router) -> None:
+        self.cut = False
+        self.lossy = False
+        self._hall = hall
+
+    def call(self, operation: Operation[R]) -> Pending[R]:
+        if self.cut:
+            return failed(LonghallError(Code.NOT_READY, "the hall is away; try again"))
+        pending: Pending[R] = Pending()
+        pending.run(self._ask(operation))
+        return pending
+
+    async def _ask(self, operation: Operation[R]) -> R:
+        served, encode = self._hall._serve(9, encode_call(operation))
+        reply = decode_reply(operation, encode(await served))
+        if self.lossy and isinstance(operation, ops.DeliverOutbox):
+            raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked")
+        return reply
+
+
 class House:
     """All of it."""
 
@@ -222,6 +250,11 @@ class House:
         self.desk.consumers.join(HallQueueEnds(self.service))
         for group in self.desks.values():
             group.consumers.join(GroupQueueEnds(cast(GroupClient, self.service)))
+
+        self.desk.outbox.connect(OutboxCalls(self.service))
+        self.lines = {number: Line(self.service) for number in wings}
+        for number, desk in self.desks.items():
+            desk.outbox.connect(OutboxCalls(self.lines[number]))
 
     async def send(self, name: str, *bodies: bytes, **more: Any) -> list[str]:
         """The ids; all of them must be accepted."""

@@ -11,7 +11,8 @@
     level 5   the catalogue has exchanges, bindings and virtual hosts, and queues have the settings of AMQP; consumer
               groups may have server-side assignment, and groups may have settings; queues deduplicate
               the records of Kafka producers; a purge empties the deduplication window
-    level 6   transactions have partitions of several replication groups, and their coordinator writes markers there
+    level 6   transactions have partitions of several replication groups, and their coordinator writes markers there;
+              groups have outboxes, and queues remember what arrived from those of other groups
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -36,7 +37,7 @@ WORDS: Final = {
     4: "the log notes its replicas, and replicas compare digests of their state",
     5: "exchanges and bindings, and the queues of AMQP; consumer groups with server-side assignment; deduplication of "
     "records by queues",
-    6: "transactions over the partitions of several replication groups",
+    6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -48,6 +49,7 @@ DELETED_LEVEL: Final = 5  # The dead-letter queues of deleted queues in the cata
 PRODUCED_LEVEL: Final = 5  # The deduplication window has ids of Kafka producers, with the times of the hall.
 FORGET_LEVEL: Final = 5  # Purges that empty the deduplication window.
 TRANSACTIONS_LEVEL: Final = 6  # Partitions of other replication groups in transactions.
+OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -74,6 +76,21 @@ def check_consumer_groups(hall: Hall) -> None:
 def may_forget_sends(hall: Hall) -> bool:
     """True if a purge may empty the deduplication window."""
     return hall.replica is None or hall.feature_level >= FORGET_LEVEL
+
+
+def may_use_outbox(hall: Hall) -> bool:
+    """True if messages may go to queues of other groups, and come from there."""
+    return hall.replica is None or hall.feature_level >= OUTBOX_LEVEL
+
+
+def check_outbox(hall: Hall) -> None:
+    """Raises NOT_READY for messages of other groups below their feature level."""
+    if not may_use_outbox(hall):
+        raise LonghallError(
+            Code.NOT_READY,
+            f"messages between replication groups need feature level {OUTBOX_LEVEL}, and this group is at level "
+            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
+        )
 
 
 def may_map(hall: Hall) -> bool:

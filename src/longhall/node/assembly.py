@@ -38,6 +38,7 @@ from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
 from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
+from longhall.console.outbox_families import outbox_families
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
 from longhall.doors.amqp.server import AmqpServer
@@ -189,6 +190,7 @@ class Node:
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
+        registry.collect(partial(outbox_families, self.queues.outbox))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
         if colleagues is not None:

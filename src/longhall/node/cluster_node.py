@@ -54,6 +54,7 @@ from longhall.node.addresses import Address, parse_address
 from longhall.node.join_state import JoinState, RecordDoubted, as_member
 from longhall.node.memory_shares import member_options
 from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
+from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
@@ -128,6 +129,7 @@ class ClusterNode:
             placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall), node.service.sessions)
             node.service.place(placed)
             node.queues.consumers.join(HallQueueEnds(node.service))
+            node.queues.outbox.connect(OutboxCalls(node.service))
             QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
             coordinator = CoordinatorSide(hall, node.kafka_door.transactor, confirming.confirm)
             node.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
@@ -144,6 +146,7 @@ class ClusterNode:
             node.broker.also(WriteMarkers, lambda op, caller: transactions.write(op))
             node.be_group(number, self.main)
             node.queues.consumers.join(GroupQueueEnds(self.main))
+            node.queues.outbox.connect(OutboxCalls(self.main))
             self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 import msgspec
 
 from longhall.broker.configuration import IN_THE_HALL
-from longhall.broker.feature_gates import check_placement
+from longhall.broker.feature_gates import check_outbox, check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
 from longhall.cluster.placement.placement_rules import SHARE, check_letters, check_queue
@@ -58,7 +58,7 @@ class QueueAdministration:
         broker.also(ops.PurgeQueue, self._purge)
         broker.also(ops.ForkQueue, self._fork)
         broker.also(ops.ReceiveFromAny, self._receive_from_any)
-        broker.also(ops.StartMove, self._start_move)
+        broker.also(ops.DeliverOutbox, self._deliver_outbox)
         broker.also(ops.CancelMove, self._cancel_move)
 
     async def _create(self, op: ops.CreateQueue, caller: Caller) -> QueueView:
@@ -141,11 +141,12 @@ class QueueAdministration:
 
         return await self._weighted.receive(op, receive)
 
-    async def _start_move(self, op: ops.StartMove, caller: Caller) -> MoveTask:
-        if op.target and self._placed.find(op.target) is not None:
-            said = f"'{op.target}' is placed elsewhere: nothing is moved between groups."
-            raise LonghallError(Code.INVALID_REQUEST, said)
-        return await self._queues.start_move(op.queue, op.target, op.rate_max, op.ids, op.filter)
+    async def _deliver_outbox(self, op: ops.DeliverOutbox, caller: Caller) -> int:
+        """Messages that a wing has for a queue, wherever that is."""
+        queue = self._placed.find(op.queue)
+        if queue is not None:
+            return await self._placed.carry_out(queue, op, caller)
+        return await self._queues.take_in(op.queue, op.topic_id, op.batch)
 
     async def _cancel_move(self, op: ops.CancelMove, caller: Caller) -> MoveTask:
         return await self._placed.cancel_move(op, caller) or await self._queues.cancel_move(op.task_id)
@@ -165,3 +166,5 @@ class QueueAdministration:
         if settings.dead_letters is not None:
             letters = self._queues.view(settings.dead_letters.queue)
             check_letters(name, settings, letters.settings if letters is not None else None)
+            if letters is not None and letters.settings.wings != settings.wings:
+                check_outbox(self._hall)

@@ -25,6 +25,7 @@ from longhall.queues.messages import (
     QueueView,
     WriteBack,
 )
+from longhall.queues.outbox_events import OutboxBatch, QueueLocation
 from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 
@@ -92,6 +93,10 @@ class CountQueue(MessageOperation[Counts]):
     """The counters of a queue."""
 
 
+class LocateQueue(QueueOperation[QueueLocation]):
+    """The current incarnation of a queue. UNKNOWN_QUEUE if there is none."""
+
+
 class ListDeadLetterSources(QueueOperation[list[str]]):
     """The queues whose dead letters go to this one."""
 
@@ -111,6 +116,15 @@ class SendMessages(MessageOperation[list[Accepted]]):
     """Accept or refuse each of these messages."""
 
     messages: list[Outgoing]
+
+
+class DeliverOutbox(MessageOperation[int]):
+    """Store messages of a group's outbox in this incarnation of a queue, each once. The reply is the first offset that
+    the queue had no room for, or the offset behind the batch. UNKNOWN_QUEUE if the incarnation is gone.
+    """
+
+    topic_id: bytes
+    batch: OutboxBatch
 
 
 class ReceiveMessages(MessageOperation[list[Delivery]]):
