@@ -20,7 +20,7 @@ from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
 from longhall.cluster.placement.transaction_operations import VerifyPartition
-from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
 from longhall.errors import Code, LonghallError
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
@@ -120,7 +120,7 @@ class ToMain:
         self.delivers.set()
         self._main = main
 
-    def call(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
+    def call(self, operation: Operation[Any], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[Any]:
         if self.refusal is not None:
             return failed(LonghallError(self.refusal, "not now"))
         self.asked += 1

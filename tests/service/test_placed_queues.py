@@ -363,6 +363,20 @@ def test_what_is_set_of_a_queue_is_set_in_all_its_wings() -> None:
     live(play)
 
 
+def test_a_purge_that_failed_in_one_group_can_be_repeated_at_once() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("q", QueueSettings(placement="parts"))
+        await house.send("q", *numbered(6))
+        house.reach.away.add(2)
+        assert await refused(house.queues.purge("q")) is Code.NOT_READY
+        house.reach.away.clear()
+        await house.queues.purge("q")
+        assert (await house.queues.weigh("q")).available == 0
+        assert await refused(house.queues.purge("q")) is Code.PURGE_RUNNING
+
+    live(play)
+
+
 def test_an_earlier_life_of_a_name_is_not_taken_for_the_queue() -> None:
     async def play(house: House) -> None:
         view = await house.queues.create("q", ANY)

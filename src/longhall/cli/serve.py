@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -106,14 +108,28 @@ def serve(
     try:
         loaded = load(settings, os.environ, flags)
     except LonghallError as failure:
+        if _asks_for_json(flags, os.environ):
+            print_note(_log_line("error", str(failure)))
+            raise typer.Exit(Exit.USAGE) from None
         raise CommandError(str(failure), Exit.USAGE) from None
     for warning in loaded.warnings:
         as_json = loaded.settings.log_format == "json"
-        print_note(json.dumps({"level": "warning", "event": warning}) if as_json else f"longhall: {warning}")
+        print_note(_log_line("warning", warning) if as_json else f"longhall: {warning}")
 
     from longhall.node.lifecycle import run
 
     raise typer.Exit(run(loaded.settings))
+
+
+def _log_line(level: str, event: str) -> str:
+    """A line as the logs of a node have them, before there are any."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps({"time": time, "level": level, "room": "settings", "event": event}, ensure_ascii=False)
+
+
+def _asks_for_json(flags: Mapping[str, object], environment: Mapping[str, str]) -> bool:
+    """True if the logs are to be JSON, as far as that is known when the settings cannot be read."""
+    return (flags.get("log_format") or environment.get("LONGHALL_LOG_FORMAT")) == "json"
 
 
 def _given(**flags: object) -> dict[str, object]:

@@ -15,6 +15,7 @@ from typing import Final, final
 
 import msgspec
 
+from longhall.broker.broker_administration import configure_broker
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
@@ -42,6 +43,7 @@ from longhall.console.outbox_families import outbox_families
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
 from longhall.doors.amqp.server import AmqpServer
+from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
@@ -53,6 +55,7 @@ from longhall.front.admission import Budget
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
+from longhall.node.broker_configurations import BrokerConfigurationFollower, ConnectionLimits
 from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
 from longhall.node.group_process import PARTITIONS_APART
@@ -81,6 +84,7 @@ from longhall.service.administration import (
     SpreadReplicas,
     TransferLeadership,
 )
+from longhall.service.broker_operations import ConfigureBroker, ListBrokerConfigurations
 from longhall.service.exchanges import ExchangeService
 from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.service.local import LocalBroker
@@ -165,6 +169,12 @@ class Node:
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
+        ConnectionLimits(
+            self.hall,
+            settings.connections_max,
+            settings.connections_per_address_max,
+            [self._kafka.connections, self._sqs.connections, self._amqp.connections],
+        )
         readiness = Readiness(self.hall, budget)
         self.status = NodeStatus(self.hall, self._kafka, budget, readiness)
         label = colleagues.label if colleagues is not None else ""
@@ -187,6 +197,10 @@ class Node:
             api.answer_also(recovery_routes(NodeRecovery(self.cluster_node.recovery)))
             if self.cluster_node.wings is not None:
                 api.answer_also(GROUP_ROUTES)
+        main = self.cluster_node.main if self.cluster_node is not None else None
+        self._configurations = BrokerConfigurationFollower(
+            self.hall, self.service.call if main is None else main.call, is_group=main is not None
+        )
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
@@ -206,9 +220,11 @@ class Node:
         await self._open()
         if self.cluster_node is not None:
             await self.cluster_node.join()
+            self._configurations.start()
             return
         if self.colleagues is not None:
             await self.colleagues.join()
+            self._configurations.start()
             return
         self.status.state = None
 
@@ -283,11 +299,13 @@ class Node:
 
     def name(self, node_id: int, rack: str) -> None:
         """Set the number and the rack of this node."""
+        self.hall.name_broker(node_id)
         self._kafka.door.node_id = node_id
         self._kafka.door.rack = rack
 
     def be_group(self, number: int, main: GroupClient) -> None:
         """Serve as the broker of a wing, with this number: `main` answers requests for topics stored elsewhere."""
+        self.hall.name_broker(number)
         self._kafka.door.node_id = number
         self._kafka.door.main = main
 
@@ -298,6 +316,8 @@ class Node:
         broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
         broker.also(RaiseFeatureLevel, lambda op, caller: upgrades.upgrade(op.level, dry_run=op.dry_run))
         broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller.address))
+        broker.also(ConfigureBroker, lambda op, caller: self._configure_broker(op))
+        broker.also(ListBrokerConfigurations, lambda op, caller: self.hall.catalogue.brokers)
         broker.also(DescribeReplication, lambda op, caller: self._describe_replication())
         if self.cluster_node is None:
             return
@@ -311,6 +331,12 @@ class Node:
         if groups is not None:
             broker.also(AddGroup, lambda op, caller: groups.add(op.name, tuple(op.hosts), op.reserved))
             broker.also(RemoveGroup, lambda op, caller: groups.remove(op.name))
+
+    async def _configure_broker(self, op: ConfigureBroker) -> None:
+        known = broker_names(self._kafka.door)
+        await configure_broker(
+            self.hall, op.broker, op.changes, known, replace=op.replace, validate_only=op.validate_only
+        )
 
     async def _describe_replication(self) -> ReplicationProgress:
         now_ms = self.hall.time.now_ms()
@@ -340,6 +366,7 @@ class Node:
             self._console.drain(drain_s),
         )
         await self._scaler.stop()
+        await self._configurations.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
@@ -375,6 +402,7 @@ class Node:
         """Discard all state in memory: it may include entries that were never committed, and never acknowledged."""
         self.hall.background.close()
         await self._scaler.stop()
+        await self._configurations.stop()
         self.status.state = self.status.state or "starting anew"
         await self.scrubber.stop()
         self.hall.commits.abandon()  # Nothing is written after this.
@@ -532,6 +560,10 @@ def broker_settings(settings: Settings) -> dict[str, str]:
         "transaction.max.timeout.ms": str(settings.transaction_timeout_max_ms),
         "socket.request.max.bytes": str(settings.request_bytes_max),
         "max.connections": str(settings.connections_max),
+        "max.connections.per.ip": str(settings.connections_per_address_max),
+        "log.cleaner.backoff.ms": str(settings.cleaner.interval_ms),
+        "log.cleaner.min.cleanable.ratio": str(settings.cleaner.dirty_ratio),
+        "producer.id.expiration.ms": str(settings.producer_expiry_ms),
         "log.dirs": settings.data,
         "longhall.durability": settings.durability,
         **(shared if settings.coordinator is not None else {}),

@@ -6,7 +6,6 @@ and then the caller gets the reply.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, final
 
 import msgspec
@@ -108,18 +107,20 @@ class QueueAdministration:
             await self._groups.furnish(op.queue)
 
     async def _switch(self, op: ops.SwitchQueue, caller: Caller) -> None:
-        await self._here_and_there(op, caller, lambda: self._queues.switch(op.queue, op.paused))
-
-    async def _purge(self, op: ops.PurgeQueue, caller: Caller) -> None:
-        await self._here_and_there(op, caller, lambda: self._queues.purge(op.queue))
-
-    async def _here_and_there(
-        self, op: ops.QueueOperation[None], caller: Caller, here: Callable[[], Awaitable[None]]
-    ) -> None:
-        await here()
+        await self._queues.switch(op.queue, op.paused)
         queue = self._placed.find(op.queue)
         if queue is not None:
             await self._placed.everywhere(queue, op, caller)
+
+    async def _purge(self, op: ops.PurgeQueue, caller: Caller) -> None:
+        """The hall notes the time of a purge last, and the groups do not ask for the time between two purges: a purge
+        that failed in one of them can be repeated.
+        """
+        queue = self._placed.find(op.queue)
+        if queue is not None:
+            self._queues.check_purge(op.queue)
+            await self._placed.everywhere(queue, ops.PurgeQueue(op.queue, apart_ms=0), caller)
+        await self._queues.purge(op.queue)
 
     async def _fork(self, op: ops.ForkQueue, caller: Caller) -> QueueView:
         self._refuse_placed(op.queue, "be forked")
