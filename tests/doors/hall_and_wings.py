@@ -64,6 +64,9 @@ class ToldWings:
     def brokers(self) -> list[Host]:
         return [Host(node=broker_of(wing), kafka=str(node.kafka), rack="r") for wing, node in self._processes.items()]
 
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return []
+
     async def choose(self, placement: str, name: str) -> list[int]:
         self.asked.append(("choose", placement, name))
         await self.held.wait()

@@ -9,12 +9,13 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from longhall.broker.configuration import SHARE
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_topics import GroupTopics
-from longhall.cluster.placement.placement_rules import SHARE, configuration_in_wing, settings_in_wing
+from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
 from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
@@ -51,6 +52,7 @@ class Near:
         self.lost: set[int] = set()
         self.share = 1  # Where the next one goes.
         self.leaders: dict[int, int] = {}  # By group, if it is another node than at first.
+        self.spreads = False  # What has no placement is spread.
         self.asked: list[tuple[int, str]] = []
         self.cancelled = 0  # Calls that were still under way when they were cancelled.
         self._main = main
@@ -103,6 +105,9 @@ class Near:
         if number in self.lost:
             raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked")
         return decode_reply(operation, encode(served.result()))
+
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return [self.share, *(one for one in sorted(self._groups) if one != self.share)] if self.spreads else []
 
     async def choose(self, placement: str, name: str) -> list[int]:
         return [self.share] if placement == SHARE else sorted(self._groups)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from longhall.broker.configuration import ACKNOWLEDGE, IN_THE_HALL, PLACEMENT
+from longhall.broker.configuration import ACKNOWLEDGE, IN_THE_HALL, PLACEMENT, UNPLACED
 from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
@@ -177,7 +177,7 @@ def check_acknowledge(hall: Hall, whom: str) -> None:
 
 def check_placement(hall: Hall, placement: str) -> None:
     """Raises INVALID_CONFIGURATION for wings on a standalone node, or below their feature level."""
-    if placement == IN_THE_HALL or hall.options.wing:
+    if placement in (UNPLACED, IN_THE_HALL) or hall.options.wing:
         return
     if hall.wings is None:
         raise LonghallError(

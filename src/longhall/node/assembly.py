@@ -74,6 +74,7 @@ from longhall.service.administration import (
     AddHost,
     DescribeReplication,
     DrainHost,
+    MapCluster,
     MoveReplica,
     RaiseFeatureLevel,
     RemoveGroup,
@@ -328,6 +329,9 @@ class Node:
         broker.also(SpreadReplicas, lambda op, caller: hosts.spread())
         broker.also(TransferLeadership, lambda op, caller: hosts.lead(op.node))
         broker.also(SetReplicationFactor, lambda op, caller: hosts.set_factor(op.factor))
+        cluster_map = self.cluster_node.map
+        if cluster_map is not None:
+            broker.also(MapCluster, lambda op, caller: cluster_map.page(op.prefix, op.after, op.limit))
         if groups is not None:
             broker.also(AddGroup, lambda op, caller: groups.add(op.name, tuple(op.hosts), op.reserved))
             broker.also(RemoveGroup, lambda op, caller: groups.remove(op.name))

@@ -31,12 +31,20 @@ from longhall.cluster.membership.member_file import write_member_file
 from longhall.cluster.membership.metadata import is_stale
 from longhall.cluster.membership.receipt_secret import SECRET, on_record, serve_secret, withdraw_secret
 from longhall.cluster.membership.record_recovery import RecordRecovery
+from longhall.cluster.placement.cluster_map import ClusterMap
 from longhall.cluster.placement.group_administration import GroupAdministration
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.cluster.placement.group_measures import sizes_of, traffic_of
 from longhall.cluster.placement.group_reconciler import GroupReconciler
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
-from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic
+from longhall.cluster.placement.topic_operations import (
+    ApplyTopic,
+    ListTopics,
+    MeasureTopics,
+    MeasureTraffic,
+    RemoveTopic,
+)
 from longhall.cluster.placement.transaction_operations import VerifyPartition, WriteMarkers
 from longhall.cluster.replication.full_sync import IncompleteSource, LogHistory, full_sync_beside, replaced_copies
 from longhall.cluster.replication.group_replica import GroupReplica
@@ -117,14 +125,22 @@ class ClusterNode:
         node.name(place.node, node.settings.rack)
         self.group_directory: GroupReconciler | None = None  # The wings of the main hall,
         self.wings: GroupAdministration | None = None  # and the operations of operators on them;
+        self.map: ClusterMap | None = None  # where every partition is;
         self.main: GroupClient | None = None  # in a wing, the client of the main hall.
         if place.wing is None:
             self.group_directory = GroupReconciler(
-                hall, self.session, place.root, place.member_file.life, place.secrets, confirming.confirm
+                hall,
+                self.session,
+                place.root,
+                place.member_file.life,
+                place.secrets,
+                confirming.confirm,
+                spreads=node.settings.default_placement == "spread",
             )
             hall.wings = self.group_directory
             self.group_directory.on_known = self._remember_wings
             self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
+            self.map = ClusterMap(hall, self.session, self.group_directory)
             assert node.service.sessions is not None
             placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall), node.service.sessions)
             node.service.place(placed)
@@ -502,6 +518,8 @@ class ClusterNode:
         broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
         broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
         broker.also(ListTopics, lambda op, caller: topics.list())
+        broker.also(MeasureTopics, lambda op, caller: sizes_of(self._node.hall, op.names))
+        broker.also(MeasureTraffic, lambda op, caller: traffic_of(self._node.hall))
         self._node.service.store(topics)
 
 

@@ -225,6 +225,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(ge=1, le=7, description="Messages are refused while fewer nodes of the cluster have everything."),
     ] = 2
+    default_placement: Annotated[
+        Literal["spread", "hall"],
+        Meta(
+            description="Where a cluster of several hosts puts topics and queues whose creator names no placement: the "
+            "groups of all hosts (spread), so that each leads its share, or the main group (hall), which one leads.",
+        ),
+    ] = "spread"
     lag_ms_max: Annotated[
         int,
         _duration("A node of the cluster that is behind for longer is not waited for.", least=100, most=10 * _MINUTE),

@@ -21,9 +21,10 @@ from typing import Any, Final, Protocol, TypeVar, final
 
 import msgspec
 
+from longhall.broker.configuration import ANY_HOST
 from longhall.broker.pending import Pending
 from longhall.cluster.placement.merged_replies import all_counts, all_depths, all_moves, one_move, parts_of_move
-from longhall.cluster.placement.placement_rules import ANY_HOST, lane_of, lane_of_moved
+from longhall.cluster.placement.placement_rules import lane_of, lane_of_moved
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.cluster.rpc.stream import IncomingStream

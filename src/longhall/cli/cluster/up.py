@@ -231,7 +231,8 @@ def _in_sync(children: list[Child]) -> bool:
 def _is_whole(view: ClusterView) -> bool:
     able = sum(host.alive is True and not host.drained for host in view.hosts)
     led = any(host.leads and host.alive for host in view.hosts)
-    return led and sum(host.in_sync for host in view.hosts) >= min(able, view.factor)
+    wings = sum(bool(wing.leader) and len(wing.in_sync) >= min(able, len(wing.hosts)) for wing in view.wings)
+    return led and sum(host.in_sync for host in view.hosts) >= min(able, view.factor) and wings >= view.host_wings
 
 
 def _announce(children: list[Child], coordinator: str, ready_file: str | None, secret_file: str | None) -> None:
