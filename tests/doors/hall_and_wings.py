@@ -18,6 +18,7 @@ from longhall.broker.topic_administration import add_partitions, configure_topic
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.errors import Code, LonghallError
+from longhall.node.addresses import DOORS
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.world.real.world import real_world
@@ -25,7 +26,7 @@ from longhall.world.real.world import real_world
 FIRST, SECOND = 1, 2  # The numbers of the wings.
 
 
-FREE: dict[str, Any] = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+FREE: dict[str, Any] = dict.fromkeys(DOORS, "127.0.0.1:0")
 
 
 def broker_of(wing: int) -> int:

@@ -118,7 +118,7 @@ class ConsumerRegistry:
     # Consumers
 
     def consume(self, session_id: str, asked: NewConsumer) -> None:
-        """Add a consumer. QUEUE_IN_USE if it or another one wants the queue for itself, INVALID_REQUEST for its filter."""
+        """Add a consumer. QUEUE_IN_USE if it or another one wants the queue for itself; see also `QueueConsumers.add`."""
         session = self.session(session_id)
         name, exclusive = asked.queue, asked.exclusive
         queue = self._find(name)
