@@ -22,6 +22,7 @@ from longhall.cluster.placement.group_transactions import CoordinatorSide, Group
 from longhall.cluster.placement.transaction_operations import VerifyPartition
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
 from longhall.errors import Code, LonghallError
+from longhall.node.addresses import DOORS
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.world.real.world import real_world
@@ -29,7 +30,7 @@ from longhall.world.real.world import real_world
 FIRST, SECOND = 1, 2  # The numbers of the wings.
 
 
-FREE: dict[str, Any] = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+FREE: dict[str, Any] = dict.fromkeys(DOORS, "127.0.0.1:0")
 
 
 def broker_of(wing: int) -> int:

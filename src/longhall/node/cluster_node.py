@@ -208,6 +208,8 @@ class ClusterNode:
                 "kafka": str(Address(door.host, door.port)),
                 "sqs": str(node.sqs),
                 "amqp": str(node.amqp),
+                "stomp": str(node.stomp),
+                "stomp_websocket": str(node.stomp_websocket),
                 "http": str(node.http),
                 "peer": str(self.peers_at),
             },

@@ -1,9 +1,9 @@
 """The errors of STOMP: ERROR frames, and how the errors of AMQP's model become such frames.
 
-    error                                      the connection
-    a frame that cannot be carried out         goes on
-    CONNECT refused, bytes that are no frame   is closed
-    an error of AMQP's model, of any kind      is closed: `not_found`, `precondition_failed`, ...
+error                                      the connection
+a frame that cannot be carried out         goes on
+CONNECT refused, bytes that are no frame   is closed
+an error of AMQP's model, of any kind      is closed: `not_found`, `precondition_failed`, ...
 """
 
 from __future__ import annotations
