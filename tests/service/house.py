@@ -13,10 +13,12 @@ from longhall.broker.configuration import SHARE
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
+from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
 from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
+from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.cluster.rpc.stream import IncomingStream, OutgoingStream
@@ -124,6 +126,9 @@ class Near:
         )
         for number in topic.options.wings:
             await self.call(number, ApplyTopic(spec))
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        return await self.call(group, WriteMarkers(request))
 
     def leader(self, number: int) -> int:
         return 0 if number in self.away else self.leaders.get(number, number)

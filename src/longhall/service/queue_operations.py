@@ -83,7 +83,7 @@ class SwitchQueue(QueueOperation[None]):
 
 
 class PurgeQueue(QueueOperation[None]):
-    """Remove all messages that a queue has now. PURGE_RUNNING within a minute of the last time, or within `apart_ms`."""
+    """Remove all messages that a queue has now. PURGE_RUNNING within `apart_ms` (a minute) of the last time."""
 
     apart_ms: int = PURGE_APART_MS
 
