@@ -21,7 +21,8 @@ from soak.node import Node
 pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "longhall.cli", "serve"]
-FREE = ("--kafka", "127.0.0.1:0", "--sqs", "127.0.0.1:0", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
+DOORS = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "http")
+FREE = tuple(word for door in DOORS for word in (f"--{door}", "127.0.0.1:0"))
 
 
 def refused(*words: str) -> str:

@@ -38,7 +38,11 @@ _INT_MAX: Final = (1 << 31) - 1
 _RATE_MAX: Final = 1 << 40
 
 IN_THE_HALL: Final = "hall"
-PLACEMENTS: Final = (IN_THE_HALL, "any-host", "parts", "share")
+UNPLACED: Final = ""  # The cluster chooses: see `broker/default_placement.py`.
+ANY_HOST: Final = "any-host"
+PARTS: Final = "parts"
+SHARE: Final = "share"
+PLACEMENTS: Final = (IN_THE_HALL, ANY_HOST, PARTS, SHARE)
 _A_WING: Final = re.compile(r"wing:[A-Za-z0-9_-]{1,40}")
 _THROTTLED: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 

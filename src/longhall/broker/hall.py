@@ -43,7 +43,7 @@ from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
 from longhall.broker.placement import GroupPlacement, is_elsewhere
-from longhall.broker.produced import ProducedBatch, Sent
+from longhall.broker.produced import ProducedBatch, Sent, TransactionVerifier
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
@@ -56,6 +56,7 @@ from longhall.log.wal import Wal
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.chunked_messages import ChunkedMessages
 from longhall.queues.chunks import Uploads
+from longhall.queues.outbox import Outboxes
 from longhall.queues.redrive import Redrives
 from longhall.records.batch import BatchHeader
 from longhall.shards.backlog import Backlog
@@ -115,6 +116,14 @@ class QueueAppender:
         return Sent(Code.NOT_READY)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OutboxListener:
+    """The delivery of outboxes as writers see it."""
+
+    def put(self, stream: int) -> None:
+        """A message was written to an outbox."""
+
+
 @final
 class Hall:
     """The state of one hall. It is created empty; recovery fills it before the first request."""
@@ -140,6 +149,7 @@ class Hall:
         self.redrives: list[Redrives] = []
         self.uploads: list[Uploads] = []
         self.chunked_messages: list[ChunkedMessages] = []
+        self.outboxes = Outboxes()  # Messages for queues of other groups.
         self.joins = asyncio.Semaphore(JOINS_MAX)
         self.groups: list[Groups] = []
         self.transactions: list[Transactions] = []
@@ -186,6 +196,8 @@ class Hall:
         self.log_corrections = 0
         self.observers: list[HallObserver] = []
         self.queue_appender = QueueAppender()
+        self.transaction_verifier = TransactionVerifier()  # In a wing: the way to the coordinator of transactions.
+        self.outbox_listener = OutboxListener()
 
     # Looking up
 

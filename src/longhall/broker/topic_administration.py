@@ -8,7 +8,7 @@ from typing import Final
 
 from longhall.broker.archive_hold import archived_end
 from longhall.broker.catalogue import Topic
-from longhall.broker.configuration import ACKNOWLEDGE
+from longhall.broker.configuration import ACKNOWLEDGE, PLACEMENT
 from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved, TopicCreated
 from longhall.broker.feature_gates import check_acknowledge, check_topic, may_map
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
@@ -16,7 +16,15 @@ from longhall.broker.partition import Partition
 from longhall.broker.queues.upkeep.recount import recount
 from longhall.broker.queues.upkeep.resizer import mark_all, open_lanes
 from longhall.broker.queues.write import together, write_queue
-from longhall.broker.topic_placement import check_given, choose_wings, clear, furnish, is_for_wings, keep_placement
+from longhall.broker.topic_placement import (
+    check_given,
+    choose_wings,
+    clear,
+    furnish,
+    is_for_wings,
+    keep_placement,
+    place_by_default,
+)
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -34,12 +42,18 @@ async def create_topic(
     configuration: Mapping[str, str],
     validate_only: bool = False,
     topic_id: bytes = b"",
+    copies_min: int | None = 0,
 ) -> Topic | None:
-    """Create a topic; None with `validate_only`. A wing passes the topic id of the main hall."""
+    """Create a topic; None with `validate_only`. A wing passes the topic id of the main hall. `copies_min` is the least
+    number of replicas, None if the replicas of the hall have to store it.
+    """
     must_lead(hall)
     check_topic(hall, configuration)
     check_given(hall, configuration)
-    if is_for_wings(hall, configuration) and not validate_only:
+    if PLACEMENT not in configuration:
+        if copies_min is not None:
+            partitions, configuration = place_by_default(hall, partitions, configuration, copies_min)
+    elif is_for_wings(hall, configuration) and not validate_only:
         _decide_create(hall, name, topic_id, partitions, configuration)  # Validate before wings are created.
         partitions, configuration = await choose_wings(hall, name, partitions, configuration)
         must_lead(hall)  # Leadership may have changed while the wings were chosen.

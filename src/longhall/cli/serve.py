@@ -29,6 +29,16 @@ def serve(
     amqp: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where AMQP clients connect.", show_default="127.0.0.1:5672")
     ] = None,
+    stomp: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where STOMP clients connect.", show_default="127.0.0.1:61613"),
+    ] = None,
+    stomp_websocket: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Where STOMP clients connect by WebSocket.", show_default="127.0.0.1:15674"
+        ),
+    ] = None,
     http: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where health and metrics are.", show_default="127.0.0.1:8080"),
@@ -88,6 +98,8 @@ def serve(
             kafka=kafka,
             sqs=sqs,
             amqp=amqp,
+            stomp=stomp,
+            stomp_websocket=stomp_websocket,
             http=http,
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,

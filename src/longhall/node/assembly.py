@@ -37,6 +37,7 @@ from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
+from longhall.console.outbox_families import outbox_families
 from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
@@ -49,6 +50,7 @@ from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.limits import SqsLimits
 from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
+from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.names import CATALOGUE_SHARD
@@ -73,6 +75,7 @@ from longhall.service.administration import (
     AddHost,
     DescribeReplication,
     DrainHost,
+    MapCluster,
     MoveReplica,
     RaiseFeatureLevel,
     RemoveGroup,
@@ -110,6 +113,8 @@ class Node:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
         self.amqp = Address("", 0)
+        self.stomp = Address("", 0)
+        self.stomp_websocket = Address("", 0)
         self.http = Address("", 0)
         self.world = world
         self.settings = settings
@@ -168,11 +173,20 @@ class Node:
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
+        self._stomp = StompServer(
+            self.service,
+            sessions,
+            world.entropy,
+            budget,
+            self.known.credentials,
+            connections_max=settings.connections_max,
+            connections_per_address_max=settings.connections_per_address_max,
+        )
         ConnectionLimits(
             self.hall,
             settings.connections_max,
             settings.connections_per_address_max,
-            [self._kafka.connections, self._sqs.connections, self._amqp.connections],
+            [self._kafka.connections, self._sqs.connections, self._amqp.connections, self._stomp.connections],
         )
         readiness = Readiness(self.hall, budget)
         self.status = NodeStatus(self.hall, self._kafka, budget, readiness)
@@ -185,7 +199,13 @@ class Node:
         routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES)
         api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
-        self.status.doors = [self._kafka_status, self._sqs_status, self._amqp_status, self._http_status]
+        self.status.doors = [
+            self._kafka_status,
+            self._sqs_status,
+            self._amqp_status,
+            self._stomp_status,
+            self._http_status,
+        ]
         self.cluster_node = ClusterNode(self, place) if place is not None else None  # None for a lone node.
         if self.cluster_node is not None:
             readiness.serve(self.cluster_node.peers, self.cluster_node)
@@ -203,6 +223,7 @@ class Node:
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
+        registry.collect(partial(outbox_families, self.queues.outbox))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
         if colleagues is not None:
@@ -275,6 +296,11 @@ class Node:
         self.sqs = Address(sqs.host, await self._sqs.open(self.world.network, sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
         self.amqp = Address(amqp.host, await self._amqp.open(self.world.network, amqp.host, amqp.port))
+        stomp, websocket = parse_address(settings.stomp), parse_address(settings.stomp_websocket)
+        self.stomp = Address(stomp.host, await self._stomp.open(self.world.network, stomp.host, stomp.port))
+        self.stomp_websocket = Address(
+            websocket.host, await self._stomp.open_websocket(self.world.network, websocket.host, websocket.port)
+        )
         self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
         self._scaler.http = str(self.http)
 
@@ -286,6 +312,9 @@ class Node:
 
     def _amqp_status(self) -> DoorStatus:
         return DoorStatus("amqp", len(self._amqp.connections.registered), self._amqp.connections.refused.count)
+
+    def _stomp_status(self) -> DoorStatus:
+        return DoorStatus("stomp", len(self._stomp.connections.registered), self._stomp.connections.refused.count)
 
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
@@ -326,6 +355,9 @@ class Node:
         broker.also(SpreadReplicas, lambda op, caller: hosts.spread())
         broker.also(TransferLeadership, lambda op, caller: hosts.lead(op.node))
         broker.also(SetReplicationFactor, lambda op, caller: hosts.set_factor(op.factor))
+        cluster_map = self.cluster_node.map
+        if cluster_map is not None:
+            broker.also(MapCluster, lambda op, caller: cluster_map.page(op.prefix, op.after, op.limit))
         if groups is not None:
             broker.also(AddGroup, lambda op, caller: groups.add(op.name, tuple(op.hosts), op.reserved))
             broker.also(RemoveGroup, lambda op, caller: groups.remove(op.name))
@@ -356,11 +388,13 @@ class Node:
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
         self._amqp.stop_accepting()
+        self._stomp.stop_accepting()
         drain_s = self.settings.drain_ms / 1000
         await asyncio.gather(
             self._kafka.drain(drain_s),
             self._sqs.drain(drain_s),
             self._amqp.drain(drain_s),
+            self._stomp.drain(drain_s),
             self._console.drain(drain_s),
         )
         await self._scaler.stop()
@@ -407,8 +441,11 @@ class Node:
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
         self._amqp.stop_accepting()
+        self._stomp.stop_accepting()
         for amqp_connection in list(self._amqp.connections.registered):
             amqp_connection.abort()
+        for stomp_connection in list(self._stomp.connections.registered):
+            stomp_connection.abort()
         for connection in list(self._kafka.connections.registered):
             connection.close()
         for http_connection in list(self._sqs.connections.registered):

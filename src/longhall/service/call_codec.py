@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.cluster.placement import topic_operations
+from longhall.cluster.placement import topic_operations, transaction_operations
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, Operation
 from longhall.service import (
     administration,
@@ -39,6 +39,7 @@ _MODULES: Final = (
     broker_operations,
     kafka_operations,
     topic_operations,
+    transaction_operations,
 )
 OPERATIONS: Final = [operation for module in _MODULES for operation in operations_of(module)]
 

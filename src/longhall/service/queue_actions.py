@@ -74,6 +74,8 @@ QUEUE_ACTIONS: Final[dict[type[Operation[Any]], Action]] = dict(
         _on(ops.CancelMove, lambda queues, op, caller: queues.cancel_move(op.task_id)),
         _on(ops.ListMoves, lambda queues, op, caller: queues.moves(op.queue)),
         _on(ops.DescribeQueue, lambda queues, op, caller: queues.describe(op.queue)),
+        _on(ops.LocateQueue, lambda queues, op, caller: queues.locate(op.queue)),
+        _on(ops.DeliverOutbox, lambda queues, op, caller: queues.take_in(op.queue, op.topic_id, op.batch)),
         _on(ops.ListQueues, lambda queues, op, caller: queues.names(op.prefix)),
         _on(ops.SwitchQueue, lambda queues, op, caller: queues.switch(op.queue, op.paused)),
         _on(ops.PurgeQueue, lambda queues, op, caller: queues.purge(op.queue, op.apart_ms)),

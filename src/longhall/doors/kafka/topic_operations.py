@@ -85,7 +85,10 @@ async def create_topic(
     if assignments and is_for_wings(hall, configuration):
         raise LonghallError(Code.INVALID_REPLICA_ASSIGNMENT, "The cluster chooses the hosts of a topic in wings.")
     count = _count_partitions(replicas_of_hall(hall, node_id), partitions, replicas, assignments)
-    made = await topic_administration.create_topic(hall, name, count, configuration, validate_only)
+    copies_min = None if assignments else max(replicas, 0)
+    made = await topic_administration.create_topic(
+        hall, name, count, configuration, validate_only, copies_min=copies_min
+    )
     usual = defaults(hall.options)
     copies = len(replicas_of_hall(hall, node_id))
     if made is None:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from longhall.broker.configuration import IN_THE_HALL, PLACEMENT, PLACEMENTS, check
+from longhall.broker.configuration import IN_THE_HALL, PLACEMENT, PLACEMENTS, UNPLACED, check
 from longhall.doors.sqs.door import Door
 from longhall.doors.sqs.extension_attributes import QUEUE_ATTRIBUTES, extension_attributes, extension_setting
 from longhall.doors.sqs.policies import (
@@ -191,7 +191,7 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
         out["LonghallSettled"] = settings.settled
     if settings.acknowledge != "all":
         out["LonghallAcknowledge"] = settings.acknowledge
-    if settings.placement != IN_THE_HALL:
+    if settings.placement not in (UNPLACED, IN_THE_HALL):
         out["LonghallPlacement"] = settings.placement
     out.update(extension_attributes(settings))
     if settings.dead_letters is not None:

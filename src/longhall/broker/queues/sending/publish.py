@@ -109,7 +109,7 @@ class Publishing:
                 continue
             self.answers[at].routed += 1
             if queue.settings.wings:
-                self.elsewhere.setdefault(name, []).append((at, message))
+                self.elsewhere.setdefault(name, []).append((at, self._for_queue(queue, message)))
             else:
                 here.append(queue)
         if here:
@@ -172,7 +172,7 @@ class Publishing:
                 slow.append((queue, some))
             else:
                 quick[queue] = None
-                self._answer(queue, some, accepted)
+                self.answer(queue, some, accepted)
 
     async def _append_slowly(
         self, slow: list[tuple[RunningQueue, list[tuple[int, Outgoing]]]], quick: list[RunningQueue]
@@ -182,7 +182,7 @@ class Publishing:
         ]
         for queue, some, pending in under_way:
             try:
-                self._answer(queue, some, await pending)
+                self.answer(queue, some, await pending)
             except LonghallError as error:
                 for at, _ in some:
                     self._refuse(at, error.code, str(error))
@@ -193,7 +193,8 @@ class Publishing:
             await joined
         return self.answers
 
-    def _answer(self, queue: RunningQueue, some: list[tuple[int, Outgoing]], accepted: list[Accepted]) -> None:
+    def answer(self, queue: RunningQueue, some: list[tuple[int, Outgoing]], accepted: list[Accepted]) -> None:
+        """Take what a queue says to its messages; what it has refused may be a dead message."""
         for (at, message), one in zip(some, accepted, strict=True):
             if one.code is None or one.code is Code.UNKNOWN_QUEUE:  # A queue that is gone counts as done.
                 continue

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from longhall.broker.configuration import ACKNOWLEDGE, PLACEMENT, WINGS
+from longhall.broker.configuration import ACKNOWLEDGE, IN_THE_HALL, PLACEMENT, UNPLACED, WINGS
 from longhall.broker.events import QueueRemoved, TopicConfigured, TopicCreated, TopicDeleted
 from longhall.broker.feature_gates import (
     check_acknowledge,
@@ -117,6 +117,8 @@ async def _declare(
     check_acknowledge(hall, settings.acknowledge)
     check_placement(hall, settings.placement)
     check_queue(hall, settings)
+    if settings.placement == UNPLACED:
+        settings = msgspec.structs.replace(settings, placement=IN_THE_HALL)
     if settings.amqp is not None:
         check_exchanges(hall)
     identity = topic.topic_id if topic is not None else topic_id
@@ -152,7 +154,9 @@ async def _declare(
 
 
 async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) -> None:
-    """Replace the settings of a queue."""
+    """Replace the settings of a queue. Its placement stays unless the settings name another."""
+    if settings.placement == UNPLACED:
+        settings = msgspec.structs.replace(settings, placement=queue.settings.placement)
     decided = hall.catalogue.queues.decide_configure(queue.entry.name, settings, hall.time.now_ms())
     if isinstance(decided, Code):
         raise LonghallError(decided, f"There is no queue '{queue.entry.name}'.")
