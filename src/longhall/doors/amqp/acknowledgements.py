@@ -35,15 +35,20 @@ class Acknowledgements:
 
     def end(self, channel: Channel, ended: list[Unacknowledged], how: int) -> None:
         """Settle, give back or reject deliveries of a channel."""
+        consumers = self._connection.consumers
+        gathered: _Ended | None = None
+        queue = ""
         for one in ended:
-            gathered = self._gathered.get((one.queue, how))
-            if gathered is None:
-                gathered = self._gathered[one.queue, how] = _Ended()
+            if gathered is None or one.queue != queue:
+                queue = one.queue
+                gathered = self._gathered.get((queue, how))
+                if gathered is None:
+                    gathered = self._gathered[queue, how] = _Ended()
             gathered.receipts.append(one.receipt)
             consumer = one.consumer
             if consumer is not None:
                 consumer.outstanding -= 1
-                if consumer.prefetch and consumer.key in self._connection.consumers:
+                if consumer.prefetch and consumer.key in consumers:
                     gathered.credits[consumer.key] = gathered.credits.get(consumer.key, 0) + 1
                 if channel.limit:
                     gathered.credits[~channel.number] = gathered.credits.get(~channel.number, 0) + 1

@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, final
 
 from longhall.broker.queues.consumers.session import PushedMessages
-from longhall.broker.queues.sending.publish import Publication
+from longhall.broker.queues.sending.publication import Publication
 from longhall.doors.amqp.errors import AmqpError, error_of
 from longhall.doors.amqp.wire.methods import Arguments
 from longhall.errors import LonghallError

@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.pending import Pending
-from longhall.broker.queues.sending.publish import Publication, Published
+from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.errors import AmqpError, exchange_text
 from longhall.doors.amqp.wire import methods
