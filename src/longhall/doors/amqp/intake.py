@@ -1,8 +1,8 @@
 """The short way of what clients send for every message: whole contents go to the publisher, acknowledgements to theirs.
 
 It does what the way frame by frame does, with fewer steps, and handles a method only if nothing stands in its way: the
-channel is open, has no method that waits and no transaction. A content whose properties have a meaning for the broker is
-read here, and published by the handler of basic.publish.
+channel is open, has no method that waits and no transaction. A content whose properties have a meaning for the broker
+is read here, and published by the handler of basic.publish.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class ConsumerRegistry:
         if no_ack:
             settle(self._hall, queue, [receipt])
         else:
-            session.hold(name, receipt)
+            session.hold(name, [receipt])
         return deliveries[0]
 
     def settle(self, session_id: str, name: str, receipts: list[str], consumer: str) -> Pending[None]:
