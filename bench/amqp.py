@@ -143,7 +143,7 @@ def measured(pid: int, mode: str, address: str, names: list[str], **options: Any
 
 
 def routing(seconds: float, rounds: int) -> Lines:
-    """Publishing through a topic exchange with few and with many bound queues, in turn; every message goes to one queue.
+    """Publishing through a topic exchange with few and with many bound queues; every message goes to one of them.
 
     `spread` publishes to all queues in turn, `same` to the same ten of them, however many are bound.
     """
