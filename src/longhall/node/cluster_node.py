@@ -53,6 +53,7 @@ from longhall.node.memory_shares import member_options
 from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
+from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
 
 if TYPE_CHECKING:
     from longhall.node.assembly import Node
@@ -120,8 +121,10 @@ class ClusterNode:
             hall.wings = self.group_directory
             self.group_directory.on_known = self._remember_wings
             self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
-            placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall))
+            assert node.service.sessions is not None
+            placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall), node.service.sessions)
             node.service.place(placed)
+            node.queues.consumers.join(HallQueueEnds(node.service))
             QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
             node.registry.others = self._others_metrics
         else:
@@ -132,6 +135,7 @@ class ClusterNode:
             self._wings_changed({place.wing.name: place.wing})
             self._store_topics(GroupTopics(hall, node.queues))
             node.be_group(number, self.main)
+            node.queues.consumers.join(GroupQueueEnds(self.main))
             self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:

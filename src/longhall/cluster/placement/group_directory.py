@@ -21,6 +21,7 @@ from longhall.cluster.placement.topic_presence import TopicPresence
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
+from longhall.cluster.rpc.stream import IncomingStream
 from longhall.coordination.ports import Coordinator, ReplicationGroup, Watch
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -160,6 +161,18 @@ class GroupDirectory:
             code = Code.NOT_LEADER if now else Code.NOT_READY
             return failed(LonghallError(code, f"the group {number} is not known here yet; try again"))
         return client.call(operation, caller, now=now, incarnation=incarnation, on_late=on_late)
+
+    def leader(self, number: int) -> int:
+        """The node that leads a group; NOBODY if none is known."""
+        client = self._clients.get(number)
+        return client.state.leader if client is not None and client.is_led else NOBODY
+
+    async def open_stream(self, number: int, verb: str, body: bytes, credit: int) -> IncomingStream:
+        """A stream from the leader of a group. NOT_LEADER if none can be asked."""
+        client = self._clients.get(number)
+        if client is None:
+            raise LonghallError(Code.NOT_LEADER, f"the group {number} is not known here yet; try again")
+        return await client.open_stream(verb, body, credit)
 
 
 def _nobody_remembers(wings: list[ReplicationGroup]) -> None:

@@ -125,6 +125,8 @@ def check_queue(settings: QueueSettings) -> None:
         wrong = "A queue in wings has as many parts as it is made with: leave parts_max away."
     elif settings.audit != "off":
         wrong = "What is given out in wings is not written down: a queue with an audit is kept by the hall."
+    elif settings.amqp is not None and settings.amqp.letters_exchange is not None:
+        wrong = "The hall has the exchanges: a queue whose dead letters go through an exchange is kept by the hall."
     elif settings.placement not in (ANY_HOST, PARTS):
         return
     elif settings.delivery == "at-most-once":

@@ -26,7 +26,7 @@ from longhall.broker.queues.consumers.session import DIRECT, SESSION_ID_BYTES, P
 from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.acknowledgements import Acknowledgements
-from longhall.doors.amqp.channel import Channel, ChannelConsumer, Content
+from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.handlers.table import HANDLERS
@@ -34,6 +34,7 @@ from longhall.doors.amqp.handshake import Handshake
 from longhall.doors.amqp.intake import Intake
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
+from longhall.doors.amqp.unacknowledged import ChannelConsumer
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import (
     BODY,

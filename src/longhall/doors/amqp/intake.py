@@ -97,5 +97,5 @@ class Intake:
         ended = channel.ended(number, False) if number > 0 else channel.ended(-1 - number, True)
         if ended is None:
             return False
-        self._connection.acknowledgements.end(channel, ended, SETTLE)
+        self._connection.acknowledgements.end(ended, SETTLE, channel.limited)
         return True

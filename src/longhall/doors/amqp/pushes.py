@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longhall.broker.queues.consumers.session import PushedMessages
-from longhall.doors.amqp.channel import Channel, ChannelConsumer, Unacknowledged
+from longhall.doors.amqp.channel import Channel
 from longhall.doors.amqp.deliveries import append_delivery
+from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.exchanges.field_table import encode_short

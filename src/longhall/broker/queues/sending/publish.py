@@ -56,6 +56,17 @@ class _Run:
 
 
 @final
+class ElsewhereMessages:
+    """Messages for one queue that another replication group stores, by their places in the call."""
+
+    __slots__ = ("messages", "places")
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self.messages: list[Outgoing] = []
+
+
+@final
 class _Route:
     """Where the messages of one call with one exchange and one routing key go."""
 
@@ -65,7 +76,7 @@ class _Route:
         self.code: Code | None = None
         self.reason = ""
         self.here: list[RunningQueue] = []
-        self.elsewhere: list[str] = []
+        self.elsewhere: list[RunningQueue] = []
         self.run: _Run | None = None  # The last one of these queues.
 
 
@@ -81,7 +92,7 @@ class Publishing:
         self._consumers = consumers
         self._host = host
         self.answers: list[Published] = []
-        self.elsewhere: dict[str, list[tuple[int, Outgoing]]] = {}  # By queue, for other replication groups.
+        self.elsewhere: dict[str, ElsewhereMessages] = {}  # By queue, for other replication groups.
         self._runs: list[_Run] = []
         self._last_runs: dict[int, _Run] = {}  # By the number of a queue.
         self._routes: dict[str, dict[str, _Route]] = {}  # By exchange and routing key: nothing changes in one call.
@@ -94,8 +105,12 @@ class Publishing:
     def _take(self, at: int, publication: Publication) -> None:
         route = self._route_of(publication)
         self.answers.append(Published(len(route.here) + len(route.elsewhere), route.code, route.reason))
-        for name in route.elsewhere:
-            self.elsewhere.setdefault(name, []).append((at, publication.message))
+        for queue in route.elsewhere:
+            some = self.elsewhere.get(queue.entry.name)
+            if some is None:
+                some = self.elsewhere[queue.entry.name] = ElsewhereMessages()
+            some.places.append(at)
+            some.messages.append(self._for_queue(queue, publication.message))
         if route.here:
             self._add(at, publication.message, route)
 
@@ -134,7 +149,7 @@ class Publishing:
             if queue is None:
                 continue
             if queue.settings.wings:
-                route.elsewhere.append(name)
+                route.elsewhere.append(queue)
             else:
                 route.here.append(queue)
         return route
@@ -212,7 +227,7 @@ class Publishing:
                 slow.append((queue, run.places, messages))
             else:
                 quick[queue] = None
-                self._answer(queue, run.places, messages, accepted)
+                self.answer(queue, run.places, messages, accepted)
 
     async def _append_slowly(
         self, slow: list[tuple[RunningQueue, list[int], list[Outgoing]]], quick: list[RunningQueue]
@@ -223,7 +238,7 @@ class Publishing:
         ]
         for queue, places, messages, pending in under_way:
             try:
-                self._answer(queue, places, messages, await pending)
+                self.answer(queue, places, messages, await pending)
             except LonghallError as error:
                 for at in places:
                     self._refuse(at, error.code, str(error))
@@ -234,9 +249,10 @@ class Publishing:
             await joined
         return self.answers
 
-    def _answer(
+    def answer(
         self, queue: RunningQueue, places: list[int], messages: list[Outgoing], accepted: list[Accepted]
     ) -> None:
+        """Take what a queue says to its messages; what it has refused may be a dead message."""
         for number, one in enumerate(accepted):
             code = one.code
             if code is None or code is Code.UNKNOWN_QUEUE:  # A queue that is gone counts as done.
