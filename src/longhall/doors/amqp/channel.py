@@ -112,7 +112,7 @@ class Channel:
             connection.fail(self, error_of(error), method)
         finally:
             self._task = None
-        while self._work and self._task is None and not connection.is_over:
+        while self._work and not self.is_busy and not connection.is_over:
             self._begin(*self._work.popleft())
         connection.worked()
 
