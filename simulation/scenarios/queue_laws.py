@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
 from simulation.checkers.messages import Law
 from simulation.scenarios.large_messages import LIMIT_BYTES, PRIORITIES, WHOLE_BYTES_MAX
+from simulation.scenarios.sqs_client import arn_of
 
 ATTEMPTS_MAX: Final = 3
 TIME_TO_LIVE_S: Final = 12.0
@@ -44,6 +46,9 @@ URGENT: Final = Law("urgent", placement="any-host")
 def attributes_of(law: Law) -> dict[str, str]:
     """The SQS attributes with which a client creates such a queue in wings."""
     attributes = {"LonghallPlacement": law.placement}
+    if law.dead:
+        policy = {"deadLetterTargetArn": arn_of(law.dead), "maxReceiveCount": law.attempts_max}
+        attributes |= {"RedrivePolicy": json.dumps(policy)}
     if law.fifo:
         attributes |= {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
     return attributes

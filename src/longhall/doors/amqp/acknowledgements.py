@@ -18,8 +18,10 @@ class ConsumingConnection(Protocol):
     """The connection that consumes. `consumers` are those that are open, by their keys in the session."""
 
     service: Router
-    caller: Caller
     session_id: str
+
+    @property
+    def caller(self) -> Caller: ...
 
     @property
     def consumers(self) -> Mapping[int, object]: ...

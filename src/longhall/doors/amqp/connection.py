@@ -35,6 +35,7 @@ from longhall.doors.amqp.intake import Intake
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
+from longhall.doors.amqp.virtual_host import has_virtual_host
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import (
     BODY,
@@ -439,7 +440,7 @@ class AmqpConnection(asyncio.Protocol):
             self.close()
 
     async def _open(self, host: str) -> None:
-        if not await self.server.has_host(host):
+        if not await has_virtual_host(self.service, host):
             self._refuse(AmqpError(errors.NOT_ALLOWED, f"vhost {host} not found", methods.CONNECTION_OPEN))
             return
         self.host = host

@@ -6,6 +6,7 @@ budget, and beyond a bound the connection is not read. The dialect of a confirm 
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar, final
@@ -82,6 +83,7 @@ class PublishBatches(Generic[MessageT]):
         self._gathered_bytes = 0
         self._batches: deque[_Batch[MessageT]] = deque()
         self._under_way_bytes = 0
+        self._idle: asyncio.Future[None] | None = None
 
     @property
     def is_crowded(self) -> bool:
@@ -114,6 +116,23 @@ class PublishBatches(Generic[MessageT]):
             operation = PublishMessages(self._connection.host, [message.publication for message in messages])
             pending = self._connection.service.call(operation, self._connection.caller)
             self._begin(_Batch(messages, pending, size_bytes))
+
+    async def commit(self, publications: list[Publication]) -> list[Published]:
+        """Publish the messages of a transaction together, behind everything that was gathered."""
+        self.flush()
+        if not publications:
+            return []
+        return await self._connection.service.call(
+            PublishMessages(self._connection.host, publications), self._connection.caller
+        )
+
+    async def done(self) -> None:
+        """Wait until everything that was published so far is confirmed."""
+        self.flush()
+        if self._batches:
+            if self._idle is None:
+                self._idle = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
 
     def _reply(self, message: MessageT) -> None:
         """A direct reply goes to the session that its routing key names, past every queue."""
@@ -152,6 +171,9 @@ class PublishBatches(Generic[MessageT]):
                 count = len(batch.messages)
                 answers = pending.result() if pending.error is None else [Published(code=Code.NOT_READY)] * count
                 self._confirm(batch.messages, answers)
+        if self._idle is not None and not self._batches:
+            idle, self._idle = self._idle, None
+            idle.set_result(None)
         if not self._connection.is_over:
             self._connection.worked()
 

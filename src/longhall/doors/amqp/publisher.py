@@ -22,7 +22,6 @@ from longhall.doors.amqp.wire.frames import content_frames, method_frame
 from longhall.doors.amqp.wire.methods import encode_arguments
 from longhall.errors import Code
 from longhall.exchanges.properties import decode_stored
-from longhall.service.exchange_operations import PublishMessages
 
 if TYPE_CHECKING:
     from longhall.doors.amqp.channel import Channel
@@ -76,12 +75,7 @@ class Publisher:
 
     async def commit(self, channel: Channel, published: list[tuple[Publication, bool]]) -> None:
         """Publish the messages of a transaction together. AmqpError if one of them cannot be published."""
-        self.flush()
-        if not published:
-            return
-        connection = self._connection
-        operation = PublishMessages(connection.host, [publication for publication, _ in published])
-        answers = await connection.service.call(operation, connection.caller)
+        answers = await self._batches.commit([publication for publication, _ in published])
         for (publication, is_mandatory), answer in zip(published, answers, strict=True):
             message = _Message(channel, publication, is_mandatory, 0)
             if answer.code is not None:

@@ -29,8 +29,10 @@ class DeclaringConnection(Protocol):
     host: str
     service: Router
     caller: Caller
-    session_id: str
     owned: dict[str, None]
+
+    @property
+    def session_id(self) -> str: ...
 
 
 async def found_queue(connection: DeclaringConnection, name: str) -> QueueView:

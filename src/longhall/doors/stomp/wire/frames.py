@@ -1,4 +1,4 @@
-"""STOMP frames: bytes to frames and back.
+r"""STOMP frames: bytes to frames and back.
 
     COMMAND           EOL     EOL is LF, or CR LF
     name:value        EOL     up to HEADERS_MAX lines; of a repeated name the first line counts
