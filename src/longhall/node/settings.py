@@ -254,11 +254,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=5,
+            le=6,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 5
+    ] = 6
     scale_hook: Annotated[
         str | None,
         Meta(

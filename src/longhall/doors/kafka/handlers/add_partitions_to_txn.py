@@ -19,8 +19,9 @@ from longhall.errors import Code
 MANY_FROM = 4
 FENCED_FROM = 2
 # Below their feature level transactions do not extend to other replication groups. This is INVALID_TOPIC_EXCEPTION,
-# which clients do not expect in this response: librdkafka, Java's client and kafka-python report it by its name, the transaction can only be
-# aborted, and the producer goes on. INVALID_TXN_STATE would end the producer; clients retry UNKNOWN_TOPIC for ever.
+# which clients do not expect in this response: librdkafka, Java's client and kafka-python report it by its name, the
+# transaction can only be aborted, and the producer goes on. INVALID_TXN_STATE would end the producer; clients retry
+# UNKNOWN_TOPIC for ever.
 IN_WINGS = Code.INVALID_NAME
 
 Codes = dict[tuple[str, int], Code | None]
