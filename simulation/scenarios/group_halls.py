@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, final
 
 import msgspec
 
+from longhall.broker.feature_gates import NEWEST
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending
@@ -35,7 +36,9 @@ from simulation.loop import PowerCut
 from simulation.world import SimulatedWorld, Simulation
 
 CALL_S: Final = 3.0  # A call without a reply is given up after this time.
-OPTIONS: Final = HallOptions(shards=2, wal_file_bytes=16 * 1024 * 1024, queue_segment_bytes=50_000, disk_reserve_bytes=0)
+OPTIONS: Final = HallOptions(
+    shards=2, wal_file_bytes=16 * 1024 * 1024, queue_segment_bytes=50_000, disk_reserve_bytes=0
+)
 MAIN: Final = 0
 
 R = TypeVar("R")
@@ -75,6 +78,7 @@ class GroupHall:
         identity = identify(world.disk, world.entropy, options)
         hall = Hall(world, msgspec.structs.replace(options, shards=identity.shards))
         hall.queue_secret = bytes.fromhex(identity.secret)
+        hall.feature_level = NEWEST
         recover(hall)
         await hall.commits.durable()
         queues = QueueService(hall)
