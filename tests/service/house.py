@@ -21,6 +21,7 @@ from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.service import queue_operations as ops
+from longhall.service.exchanges import ExchangeService
 from longhall.service.local import LocalBroker
 from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
@@ -214,6 +215,7 @@ class House:
         placed = PlacedQueues(self.reach, lambda name: _placed(main, name))
         self.service.place(placed)
         QueueAdministration(main.hall, self.desk, self.reach, placed).register(broker)
+        ExchangeService(main.hall, self.desk, self.service).register(broker)
         self.desk.outbox.connect(OutboxCalls(self.service))
         self.lines = {number: Line(self.service) for number in wings}
         for number, desk in self.desks.items():

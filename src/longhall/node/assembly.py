@@ -36,9 +36,9 @@ from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
+from longhall.console.outbox_families import outbox_families
 from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
-from longhall.console.outbox_families import outbox_families
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
 from longhall.doors.amqp.server import AmqpServer

@@ -26,6 +26,7 @@ from longhall.exchanges.exchange import Exchange
 from longhall.exchanges.field_table import decode_table
 from longhall.exchanges.names import names_of
 from longhall.names import CATALOGUE_SHARD
+from longhall.queues.messages import Accepted, Outgoing
 from longhall.service import exchange_operations as ops
 from longhall.service.local import LocalBroker
 from longhall.service.queue_operations import DeleteQueue, SendMessages
@@ -180,10 +181,7 @@ class ExchangeService:
     async def _publish_elsewhere(
         self, publishing: Publishing, here: Pending[list[Published]], caller: Caller
     ) -> list[Published]:
-        under_way = [
-            (some, self._router.call(SendMessages(name, [message for _, message in some]), caller))
-            for name, some in publishing.elsewhere.items()
-        ]
+        under_way = [(some, self._send(name, some, caller)) for name, some in publishing.elsewhere.items()]
         answers = await here
         for some, pending in under_way:
             try:
@@ -194,6 +192,21 @@ class ExchangeService:
                 if code is not None:
                     answers[at].code, answers[at].reason = code, reason
         return answers
+
+    def _send(self, name: str, some: list[tuple[int, Outgoing]], caller: Caller) -> Pending[list[Accepted]]:
+        """Send directly to a queue of another group. Later messages that take the outbox wait for these."""
+        under_way = self._hall.outboxes.under_way
+        under_way[name] = under_way.get(name, 0) + 1
+        return started(self._sent(name, self._router.call(SendMessages(name, [one for _, one in some]), caller)))
+
+    async def _sent(self, name: str, pending: Pending[list[Accepted]]) -> list[Accepted]:
+        under_way = self._hall.outboxes.under_way
+        try:
+            return await pending
+        finally:
+            under_way[name] -= 1
+            if not under_way[name]:
+                del under_way[name]
 
     # Queues
 

@@ -8,20 +8,25 @@
 
 A message with several queues is appended to all of them in one atomic write, unless its copies have more than
 TOGETHER_BYTES_MAX. Queues with a bound, and messages that are cut, take the longer way of `send`, queue by queue.
-Queues that other replication groups store are left to the caller.
+
+A copy for a queue that another replication group stores is in the outbox, in the same atomic write, if the message has
+several queues or if earlier messages wait there. Otherwise it is left to the caller, who sends it there directly.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Final, final
 
 import msgspec
 
-from longhall.broker.hall import Hall
+from longhall.broker.feature_gates import may_use_outbox
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
 from longhall.broker.queues.dead_letters.exchange_letters import route_letter
 from longhall.broker.queues.delays.staging import DelayStager
+from longhall.broker.queues.outbox.outbox_log import MESSAGE_BYTES_MAX, has_room, is_waiting, put
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.batch_send import send_batch
 from longhall.broker.queues.sending.rules import record_of
@@ -30,13 +35,19 @@ from longhall.broker.queues.write import together
 from longhall.broker.waiting import Acknowledgeable, when_acknowledged
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.properties import decode_properties, decode_stored, headers_of
+from longhall.names import OUTBOX_SHARD
 from longhall.queues.envelope import RANDOM_BYTES, decode_record, new_message_id
 from longhall.queues.messages import Accepted, Outgoing
+from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.outcomes import LENGTH
+from longhall.shards.shard import ALL, Shard
 
 TOGETHER_BYTES_MAX: Final = 1024 * 1024  # Of one atomic write.
 RECORD_BYTES: Final = 256  # A record has about so much beside its body and its properties.
 AT_ONCE_MS: Final = 1  # A time to live up to this means: now or never.
+
+
+Waits = dict[tuple[int, int], Shard]  # By number of the shard and who must have the messages.
 
 
 class Publication(msgspec.Struct, array_like=True):
@@ -102,18 +113,24 @@ class Publishing:
             self.answers[at].code = Code.INVALID_REQUEST
             self.answers[at].reason = "the exchange is internal"
             return
-        here: list[RunningQueue] = []
-        for name in found:
-            queue = self._hall.running_queue(name)
-            if queue is None:
-                continue
-            self.answers[at].routed += 1
-            if queue.settings.wings:
-                self.elsewhere.setdefault(name, []).append((at, message))
-            else:
-                here.append(queue)
-        if here:
-            self._add(at, message, here)
+        queues = [queue for queue in (self._hall.running_queue(name) for name in found) if queue is not None]
+        self.answers[at].routed = len(queues)
+        apart = [queue for queue in queues if queue.settings.wings]
+        if apart and not self._goes_through_outbox(message, queues, apart):
+            for queue in apart:
+                self.elsewhere.setdefault(queue.entry.name, []).append((at, message))
+            queues = [queue for queue in queues if not queue.settings.wings]
+        if queues:
+            self._add(at, message, queues)
+
+    def _goes_through_outbox(self, message: Outgoing, queues: list[RunningQueue], apart: list[RunningQueue]) -> bool:
+        """True if the copies for other groups are stored here first."""
+        hall = self._hall
+        names = [queue.entry.name for queue in apart]
+        if len(queues) == 1 and not is_waiting(hall, names[0]):
+            return False
+        bytes_max = min(MESSAGE_BYTES_MAX, *(queue.settings.message_bytes_max for queue in apart))
+        return may_use_outbox(hall) and len(message.body) <= bytes_max and all(has_room(hall, name) for name in names)
 
     def _add(self, at: int, message: Outgoing, queues: list[RunningQueue]) -> None:
         size_bytes = (len(message.body) + len(message.amqp) + RECORD_BYTES) * len(queues)
@@ -141,7 +158,7 @@ class Publishing:
     def append(self) -> Pending[list[Published]]:
         """Append what goes to queues of this hall; done when everything may be acknowledged."""
         slow: list[tuple[RunningQueue, list[tuple[int, Outgoing]]]] = []
-        quick: dict[RunningQueue, None] = {}
+        quick: Waits = {}
         for run in self._runs:
             # One write for a message with several queues. A copy of more than a frame cannot be one.
             if len(run.queues) > 1 and run.size_bytes <= TOGETHER_BYTES_MAX:
@@ -152,9 +169,9 @@ class Publishing:
         pending: Pending[list[Published]] = Pending()
         pending.decide(self.answers)
         if slow:
-            pending.run(self._append_slowly(slow, list(quick)))
+            pending.run(self._append_slowly(slow, quick))
         elif quick:
-            _Joined(self._hall, list(quick), pending)
+            _Joined(self._hall, quick, pending)
         else:
             pending.complete(self.answers)
         return pending
@@ -163,19 +180,43 @@ class Publishing:
         self,
         run: _Run,
         slow: list[tuple[RunningQueue, list[tuple[int, Outgoing]]]],
-        quick: dict[RunningQueue, None],
+        quick: Waits,
     ) -> None:
         for queue in run.queues:
+            if queue.settings.wings:
+                self._put(queue, run.messages, quick)
+                continue
             some = [(at, self._for_queue(queue, message)) for at, message in run.messages]
             accepted = send_batch(self._hall, self._stager, queue, [message for _, message in some])
             if accepted is None:
                 slow.append((queue, some))
             else:
-                quick[queue] = None
+                quick[queue.shard.number, queue.acknowledgers] = queue.shard
                 self._answer(queue, some, accepted)
 
+    def _put(self, queue: RunningQueue, some: list[tuple[int, Outgoing]], quick: Waits) -> None:
+        """Store messages for a queue of another group in the outbox."""
+        hall = self._hall
+        now_ms = hall.time.now_ms()
+        for at, message in some:
+            code = hall.refusal or (Code.COMMIT_BACKLOG if hall.is_backed_up else None)
+            if code is None and (hall.storage_full or not hall.has_room(len(message.body) + EVENT_ROOM_BYTES)):
+                code = Code.STORAGE_FULL
+            if code is not None:
+                self._refuse(at, code, "")
+                continue
+            entry = OutboxEntry(
+                group=message.group,
+                timestamp_ms=now_ms,
+                message=message,
+                message_id=new_message_id(hall.world.entropy.bytes(RANDOM_BYTES)),
+            )
+            with nullcontext() if hall.wal.is_held else together(hall):
+                put(hall, queue.entry.name, entry, now_ms)
+            quick[OUTBOX_SHARD, ALL] = hall.shards[OUTBOX_SHARD]
+
     async def _append_slowly(
-        self, slow: list[tuple[RunningQueue, list[tuple[int, Outgoing]]]], quick: list[RunningQueue]
+        self, slow: list[tuple[RunningQueue, list[tuple[int, Outgoing]]]], quick: Waits
     ) -> list[Published]:
         under_way = [
             (queue, some, send(self._hall, self._stager, queue, [one for _, one in some])) for queue, some in slow
@@ -214,12 +255,11 @@ class Publishing:
 class _Joined(Acknowledgeable):
     """Completes a reply when the sends to several queues may be acknowledged."""
 
-    def __init__(self, hall: Hall, queues: list[RunningQueue], pending: Pending[list[Published]]) -> None:
+    def __init__(self, hall: Hall, waits: Waits, pending: Pending[list[Published]]) -> None:
         self._pending = pending
-        waits = {(queue.shard.number, queue.acknowledgers): queue for queue in queues}
         self._left = len(waits)
-        for queue in waits.values():
-            when_acknowledged(hall, queue.shard, self, queue.acknowledgers)
+        for (_, whom), shard in waits.items():
+            when_acknowledged(hall, shard, self, whom)
 
     def committed(self, value: int) -> None:
         self._left -= 1
