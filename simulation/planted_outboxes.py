@@ -47,7 +47,7 @@ def _send_under_a_new_number() -> _Replacements:
         batch = OutboxBatch(self._hall.options.wing, stream, rows)
         reached: int = await self.carrier.deliver(outbox.target, outbox.topic_id, batch)
         run.delivered = max(reached, rows[0][0])
-        return reached > rows[0][0]
+        return bool(reached > rows[0][0])
 
     return [(OutboxDelivery, "_deliver", deliver)]
 

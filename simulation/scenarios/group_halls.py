@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, final
 
 import msgspec
 
+from longhall.broker.configuration import SHARE
 from longhall.broker.feature_gates import NEWEST
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
@@ -20,10 +21,11 @@ from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
 from longhall.broker.recovery import identify, recover
 from longhall.cluster.placement.group_topics import GroupTopics
-from longhall.cluster.placement.placement_rules import SHARE, configuration_in_wing, settings_in_wing
+from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
 from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
+from longhall.cluster.rpc.stream import IncomingStream
 from longhall.errors import Code, LonghallError
 from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.node.group_process import PARTITIONS_APART
@@ -32,6 +34,7 @@ from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.router import Router
+from longhall.service.sessions import Sessions
 from simulation.loop import PowerCut
 from simulation.world import SimulatedWorld, Simulation
 
@@ -100,7 +103,7 @@ class GroupHall:
         """The hall has the catalogue of everything."""
         groups = _Groups(self._halls, hall)
         hall.wings = groups  # type: ignore[assignment]  # Only what queues need.
-        placed = PlacedQueues(groups, lambda name: _placed(hall, name))
+        placed = PlacedQueues(groups, lambda name: _placed(hall, name), Sessions(queues.consumers))
         router.place(placed)
         QueueAdministration(hall, queues, groups, placed).register(broker)
         queues.outbox.connect(OutboxCalls(router))
@@ -196,6 +199,15 @@ class _Groups:
         pending: Pending[R] = Pending()
         pending.run(self._halls.call(number, operation, incarnation))
         return pending
+
+    def leader(self, number: int) -> int:
+        return number
+
+    async def open_stream(self, number: int, verb: str, body: bytes, credit: int) -> IncomingStream:
+        raise LonghallError(Code.NOT_LEADER, "these groups have no consumers")
+
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return []
 
     async def choose(self, placement: str, name: str) -> list[int]:
         wings = [number for number in self._halls.groups if number != MAIN]

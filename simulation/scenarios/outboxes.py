@@ -19,6 +19,7 @@ from longhall.errors import LonghallError
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
 from longhall.service import queue_operations as ops
+from simulation.checkers.messages import Law
 from simulation.checkers.outboxes import OutboxOracle
 from simulation.checkers.violation import Violation
 from simulation.replicas.fault_menus import WINGS
@@ -52,7 +53,7 @@ USE_S: Final = 0.2
 CALM_S: Final = 1.0
 LOSSES: Final = 0.1
 DRAIN_LOOKS: Final = 120
-TALK: Final = (laws.Law(REPLIES), laws.Law(ASKS))
+TALK: Final = (Law(REPLIES), Law(ASKS))
 
 
 async def cluster_outbox(simulation: Simulation, starter: Starter) -> RunResult:

@@ -12,17 +12,20 @@ from longhall.broker.leadership import Host
 from longhall.broker.placement import PartitionLocation, is_elsewhere, is_placed
 from longhall.broker.queues.write import write_records
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic, trim_log
+from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of
 
 PLACED = {"longhall.placement": "any-host"}
+COPIES = 3
 
 
 class Chosen:
     """A `Wings` that chooses three, when it is let."""
 
     def __init__(self, hall: Hall) -> None:
+        self.spreads = False
         self.asked: list[str] = []
         self.may = asyncio.Event()
         self.may.set()
@@ -39,6 +42,9 @@ class Chosen:
     def brokers(self) -> list[Host]:
         return []
 
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return [3, 1, 2] if self.spreads and copies_min <= COPIES else []
+
     async def choose(self, placement: str, name: str) -> list[int]:
         self.asked.append("choose")
         await self.may.wait()
@@ -54,6 +60,10 @@ class Chosen:
         self.asked.append("clear")
         if self.meanwhile is not None:
             raise LonghallError(self.meanwhile, "not now")
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        self.asked.append("write_markers")
+        return [None] * len(request.partitions)
 
 
 def wings_of(life: Life) -> Chosen:

@@ -28,11 +28,12 @@ def opened(outboxes: Outboxes, stream: int, target: str) -> OutboxOpened:
 def test_the_events_of_an_outbox_rebuild_its_state() -> None:
     outboxes = Outboxes()
     events: list[OutboxEvent] = [opened(outboxes, 7, "dead"), opened(outboxes, 8, "replies")]
-    for event in (
+    changes: list[OutboxEvent] = [
         outboxes.decide_aim(7, 0, b"first", 100),
         outboxes.decide_aim(7, 60, b"second", 200),
         outboxes.decide_close(8),
-    ):
+    ]
+    for event in changes:
         outboxes.apply(event)
         events.append(event)
     outbox = outboxes.by_target["dead"]

@@ -140,9 +140,9 @@ def test_verification_is_needed_only_for_the_first_batch_of_a_transaction() -> N
     partition.produce(first)
     assert not partition.table.needs_verification(batch(sequence=1, transactional=True))
     assert partition.table.needs_verification(batch(epoch=1, sequence=0, transactional=True))
-    before = partition.table.marker_count
+    before = partition.table.verification_guard(7)
     partition.end_transaction(True)
-    assert partition.table.marker_count != before
+    assert partition.table.verification_guard(7) != before
     assert partition.table.needs_verification(batch(sequence=1, transactional=True))
 
 

@@ -188,6 +188,9 @@ def _catalogue_of(
         rows = catalogue.exchanges.rows()
         if rows:
             found.update(_digests([("exchanges", rows)]))
+        if catalogue.brokers:
+            brokers = sorted((broker, sorted(values.items())) for broker, values in catalogue.brokers.items())
+            found.update(_digests([("brokers", brokers)]))
     return found
 
 

@@ -64,7 +64,11 @@ class ExchangeService:
         broker.also(ops.ClearQueue, self._clear)
         broker.also(ops.AddConsumer, self._add_consumer)
         broker.also(ops.CancelConsumer, lambda op, caller: self._consumers.cancel(op.session, op.key))
+        broker.also(ops.RetireQueue, self._retire)
         broker.also(ops.GiveCredit, self._give_credit)
+        broker.also(
+            ops.WithdrawCredit, lambda op, caller: self._consumers.withdraw_credit(op.session, op.key, op.credit)
+        )
         broker.also(ops.LimitChannel, lambda op, caller: self._consumers.limit(op.session, op.channel, op.left))
         broker.also(ops.TakeMessage, self._take)
         broker.also(ops.EndHeld, self._end)
@@ -181,16 +185,16 @@ class ExchangeService:
     async def _publish_elsewhere(
         self, publishing: Publishing, here: Pending[list[Published]], caller: Caller
     ) -> list[Published]:
-        under_way = [(some, self._send(name, some, caller)) for name, some in publishing.elsewhere.items()]
+        under_way = [
+            (self._find(name), some, self._send(name, some, caller)) for name, some in publishing.elsewhere.items()
+        ]
         answers = await here
-        for some, pending in under_way:
+        for queue, some, pending in under_way:
             try:
-                codes = [(one.code, one.message) for one in await pending]
+                accepted = await pending
             except LonghallError as error:
-                codes = [(error.code, str(error))] * len(some)
-            for (at, _), (code, reason) in zip(some, codes, strict=True):
-                if code is not None:
-                    answers[at].code, answers[at].reason = code, reason
+                accepted = [Accepted(code=error.code, message=str(error)) for _ in some]
+            publishing.answer(queue, some, accepted)
         return answers
 
     def _send(self, name: str, some: list[tuple[int, Outgoing]], caller: Caller) -> Pending[list[Accepted]]:
@@ -212,20 +216,31 @@ class ExchangeService:
 
     async def _use(self, op: ops.UseQueue, caller: Caller) -> ops.QueueUse:
         queue = self._find(op.queue)
-        self._consumers.use(queue)
+        idle_ms = self._consumers.idle_ms(queue)
+        if op.counts:
+            self._consumers.use(queue)
         await committed(self._hall, queue.shard)
-        return ops.QueueUse(queue.available(), self._consumers.consumer_count(queue))
+        return ops.QueueUse(queue.available(), self._consumers.consumer_count(queue), idle_ms)
 
     async def _remove_queue(self, op: ops.RemoveQueue, caller: Caller) -> int:
-        queue = self._find(op.queue)
-        await committed(self._hall, queue.shard)
-        if op.if_unused and self._consumers.consumer_count(queue):
+        self._find(op.queue)
+        use = await self._router.call(ops.UseQueue(op.queue, counts=False), caller)
+        if op.if_unused and use.consumers:
             raise LonghallError(Code.QUEUE_IN_USE, f"'{op.queue}' has consumers.")
-        ready = queue.available()
-        if op.if_empty and ready:
-            raise LonghallError(Code.QUEUE_NOT_EMPTY, f"'{op.queue}' has {ready} messages.")
+        if op.if_empty and use.ready:
+            raise LonghallError(Code.QUEUE_NOT_EMPTY, f"'{op.queue}' has {use.ready} messages.")
         await self._router.call(DeleteQueue(op.queue), caller)
-        return ready
+        return use.ready
+
+    async def _retire(self, op: ops.RetireQueue, caller: Caller) -> bool:
+        queue = self._find(op.queue)
+        if queue.entry.topic_id != op.topic_id or queue.settings.amqp is None:
+            return False
+        use = await self._router.call(ops.UseQueue(op.queue, counts=False), caller)
+        if use.consumers or use.idle_ms < queue.settings.amqp.expires_ms:
+            return False
+        await self._router.call(DeleteQueue(op.queue), caller)
+        return True
 
     async def _clear(self, op: ops.ClearQueue, caller: Caller) -> int:
         queue = self._find(op.queue)
@@ -252,7 +267,7 @@ class ExchangeService:
     # Sessions
 
     def _add_consumer(self, op: ops.AddConsumer, caller: Caller) -> None:
-        consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority)
+        consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority, op.filter)
         self._consumers.consume(op.session, consumer)
 
     def _give_credit(self, op: ops.GiveCredit, caller: Caller) -> None:

@@ -78,7 +78,7 @@ QUEUE_ACTIONS: Final[dict[type[Operation[Any]], Action]] = dict(
         _on(ops.DeliverOutbox, lambda queues, op, caller: queues.take_in(op.queue, op.topic_id, op.batch)),
         _on(ops.ListQueues, lambda queues, op, caller: queues.names(op.prefix)),
         _on(ops.SwitchQueue, lambda queues, op, caller: queues.switch(op.queue, op.paused)),
-        _on(ops.PurgeQueue, lambda queues, op, caller: queues.purge(op.queue)),
+        _on(ops.PurgeQueue, lambda queues, op, caller: queues.purge(op.queue, op.apart_ms)),
         _on(ops.MeasureQueue, lambda queues, op, caller: queues.depth(op.queue)),
         _on(ops.CountQueue, lambda queues, op, caller: queues.counts(op.queue)),
         _on(ops.ListDeadLetterSources, lambda queues, op, caller: queues.sources(op.queue)),

@@ -26,6 +26,7 @@ from longhall.queues.messages import (
     WriteBack,
 )
 from longhall.queues.outbox_events import OutboxBatch, QueueLocation
+from longhall.queues.queue import PURGE_APART_MS
 from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 
@@ -82,7 +83,9 @@ class SwitchQueue(QueueOperation[None]):
 
 
 class PurgeQueue(QueueOperation[None]):
-    """Remove all messages that a queue has now. PURGE_RUNNING within a minute of the last time."""
+    """Remove all messages that a queue has now. PURGE_RUNNING within `apart_ms` (a minute) of the last time."""
+
+    apart_ms: int = PURGE_APART_MS
 
 
 class MeasureQueue(MessageOperation[Depth]):

@@ -45,7 +45,7 @@ from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import committed, when_acknowledged, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD, INTERNAL_PREFIX
-from longhall.queues.events import Switched
+from longhall.queues.events import Purged, Switched
 from longhall.queues.messages import (
     Accepted,
     Counts,
@@ -60,13 +60,13 @@ from longhall.queues.messages import (
     WriteBack,
 )
 from longhall.queues.outbox_events import OutboxBatch, QueueLocation
+from longhall.queues.queue import PURGE_APART_MS
 from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 
 ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
 ATTEMPTS_MAX: Final = 10_000
 
-PURGE_APART_MS: Final = 60_000
 
 _log = logging.getLogger("longhall.queues")
 
@@ -177,6 +177,10 @@ class QueueService:
         queue.waiters.wake(len(queue.waiters))
         await committed(self._hall, queue.shard)
 
+    def check_purge(self, name: str) -> None:
+        """Raises PURGE_RUNNING if the last purge of a queue is too recent for another one."""
+        _decide_purge(self._hall, self._find(name), [], PURGE_APART_MS)
+
     async def purge(self, name: str, apart_ms: int = PURGE_APART_MS) -> None:
         """Everything that is in the queue now is gone, and what was sent can be sent again under the same ids."""
         queue = self._find(name)
@@ -184,10 +188,7 @@ class QueueService:
         if not hall.has_room(EVENT_ROOM_BYTES // 4):
             raise LonghallError(Code.STORAGE_FULL, "the disk is full")
         ends = [(lane, partition.log.next_offset) for lane, partition in queue.lanes.items()]
-        forgets = may_forget_sends(hall)
-        purged = queue.queue.decide_purge(hall.time.now_ms(), ends, apart_ms, forgets=forgets)
-        if isinstance(purged, Code):
-            raise LonghallError(purged, "the queue was purged less than a minute ago")
+        purged = _decide_purge(hall, queue, ends, apart_ms)
         with together(hall):
             write_queue(hall, queue, [purged])
             if audits(queue):
@@ -466,3 +467,10 @@ def _view(queue: RunningQueue) -> QueueView:
             paused=paused,
         )
     return view
+
+
+def _decide_purge(hall: Hall, queue: RunningQueue, ends: list[tuple[int, int]], apart_ms: int) -> Purged:
+    purged = queue.queue.decide_purge(hall.time.now_ms(), ends, apart_ms, forgets=may_forget_sends(hall))
+    if isinstance(purged, Code):
+        raise LonghallError(purged, "the queue was purged less than a minute ago")
+    return purged

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
-from longhall.broker.configuration import QUOTA_BYTES, QUOTA_MESSAGES
+from longhall.broker.configuration import ANY_HOST, PARTS, QUOTA_BYTES, QUOTA_MESSAGES
 from longhall.coordination.ports import ReplicationGroup
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
@@ -22,9 +22,6 @@ from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.settings import QueueSettings
 from longhall.topics.quota import UNLIMITED
 
-ANY_HOST: Final = "any-host"
-PARTS: Final = "parts"
-SHARE: Final = "share"
 NAMED: Final = "wing:"
 
 BETTER_BY: Final = 2  # A wing whose home is gone moves only to a host that leads at least so many fewer.
@@ -103,9 +100,19 @@ def reserved_hosts(wings: Iterable[ReplicationGroup]) -> frozenset[int]:
     return frozenset(host for wing in wings if wing.reserved for host in wing.hosts)
 
 
-def least_used(wings: Sequence[ReplicationGroup], used: Mapping[int, int]) -> ReplicationGroup:
-    """The wing for a topic or queue with placement `share`: the one that has the fewest so far."""
-    return min(wings, key=lambda wing: (used.get(wing.number, 0), wing.number))
+def by_load(leaders: Mapping[int, int], loads: Mapping[int, float], placed: Mapping[int, int]) -> list[int]:
+    """Groups in the order in which new topics and queues go to them.
+
+    `leaders` has the host that leads each group, `loads` and `placed` what each host leads: the load of the last
+    minutes, and the number of topics and queues. A host counts by its share of the load plus its share of the number:
+    the load of what was created just now is not known yet, and the number stands for it.
+    """
+    load, number = sum(loads.values()) or 1.0, sum(placed.values()) or 1
+
+    def weight(host: int) -> float:
+        return loads.get(host, 0.0) / load + placed.get(host, 0) / number
+
+    return sorted(leaders, key=lambda group: (weight(leaders[group]), group))
 
 
 def lane_of(settings: QueueSettings, message: Outgoing, turn: int) -> int:
@@ -126,6 +133,8 @@ def check_queue(settings: QueueSettings) -> None:
         wrong = "A queue in wings has as many parts as it is made with: leave parts_max away."
     elif settings.audit != "off":
         wrong = "What is given out in wings is not written down: a queue with an audit is kept by the hall."
+    elif settings.amqp is not None and settings.amqp.letters_exchange is not None:
+        wrong = "The hall has the exchanges: a queue whose dead letters go through an exchange is kept by the hall."
     elif settings.placement not in (ANY_HOST, PARTS):
         return
     elif settings.delivery == "at-most-once":

@@ -26,13 +26,15 @@ from longhall.broker.queues.consumers.session import DIRECT, SESSION_ID_BYTES, P
 from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.acknowledgements import Acknowledgements
-from longhall.doors.amqp.channel import Channel, ChannelConsumer, Content
+from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.handlers.table import HANDLERS
 from longhall.doors.amqp.handshake import Handshake
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
+from longhall.doors.amqp.unacknowledged import ChannelConsumer
+from longhall.doors.amqp.virtual_host import has_virtual_host
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import (
     BODY,
@@ -431,7 +433,7 @@ class AmqpConnection(asyncio.Protocol):
             self.close()
 
     async def _open(self, host: str) -> None:
-        if not await self.server.has_host(host):
+        if not await has_virtual_host(self.service, host):
             self._refuse(AmqpError(errors.NOT_ALLOWED, f"vhost {host} not found", methods.CONNECTION_OPEN))
             return
         self.host = host

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longhall.broker.queues.consumers.session import PushedMessages
-from longhall.doors.amqp.channel import Unacknowledged
 from longhall.doors.amqp.deliveries import deliver_frames
+from longhall.doors.amqp.unacknowledged import Unacknowledged
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.exchanges.field_table import encode_short

@@ -47,6 +47,7 @@ class NewConsumer(NamedTuple):
     no_ack: bool
     exclusive: bool
     priority: int
+    filter: str = ""  # Only messages that match.
 
 
 @final
@@ -62,6 +63,7 @@ class Consumer:
         self.no_ack = asked.no_ack
         self.exclusive = asked.exclusive
         self.priority = asked.priority
+        self.filter = asked.filter
 
     @property
     def is_able(self) -> bool:

@@ -118,7 +118,7 @@ class Publishing:
         apart = [queue for queue in queues if queue.settings.wings]
         if apart and not self._goes_through_outbox(message, queues, apart):
             for queue in apart:
-                self.elsewhere.setdefault(queue.entry.name, []).append((at, message))
+                self.elsewhere.setdefault(queue.entry.name, []).append((at, self._for_queue(queue, message)))
             queues = [queue for queue in queues if not queue.settings.wings]
         if queues:
             self._add(at, message, queues)
@@ -184,7 +184,7 @@ class Publishing:
     ) -> None:
         for queue in run.queues:
             if queue.settings.wings:
-                self._put(queue, run.messages, quick)
+                self._put(queue, [(at, self._for_queue(queue, message)) for at, message in run.messages], quick)
                 continue
             some = [(at, self._for_queue(queue, message)) for at, message in run.messages]
             accepted = send_batch(self._hall, self._stager, queue, [message for _, message in some])
@@ -192,7 +192,7 @@ class Publishing:
                 slow.append((queue, some))
             else:
                 quick[queue.shard.number, queue.acknowledgers] = queue.shard
-                self._answer(queue, some, accepted)
+                self.answer(queue, some, accepted)
 
     def _put(self, queue: RunningQueue, some: list[tuple[int, Outgoing]], quick: Waits) -> None:
         """Store messages for a queue of another group in the outbox."""
@@ -223,7 +223,7 @@ class Publishing:
         ]
         for queue, some, pending in under_way:
             try:
-                self._answer(queue, some, await pending)
+                self.answer(queue, some, await pending)
             except LonghallError as error:
                 for at, _ in some:
                     self._refuse(at, error.code, str(error))
@@ -234,7 +234,8 @@ class Publishing:
             await joined
         return self.answers
 
-    def _answer(self, queue: RunningQueue, some: list[tuple[int, Outgoing]], accepted: list[Accepted]) -> None:
+    def answer(self, queue: RunningQueue, some: list[tuple[int, Outgoing]], accepted: list[Accepted]) -> None:
+        """Take what a queue says to its messages; what it has refused may be a dead message."""
         for (at, message), one in zip(some, accepted, strict=True):
             if one.code is None or one.code is Code.UNKNOWN_QUEUE:  # A queue that is gone counts as done.
                 continue
