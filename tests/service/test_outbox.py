@@ -271,6 +271,11 @@ def test_a_publication_for_queues_of_several_groups_is_one_write_and_keeps_its_o
         assert await house.drain("here") == [b"1"]
         assert await house.drain("there") == [b"1", b"2"]
         assert await house.drain("everywhere") == [b"1", b"2"]
+        ways = [("", "there"), ("amq.fanout", ""), ("", "there")] * 3
+        batch = [Publication(way, [key], Outgoing(body=b"%d" % at)) for at, (way, key) in enumerate(ways)]
+        assert {one.code for one in await house.service.call(PublishMessages(DEFAULT_HOST, batch))} == {None}
+        await until(lambda: available(house, "there") == len(batch))
+        assert await house.drain("there") == [b"%d" % at for at in range(len(batch))]
         under_way = [publish("", names_of("there")[1], b"%d" % number) for number in range(5)]
         under_way.append(publish("amq.fanout", "", b"5"))
         for pending in under_way:

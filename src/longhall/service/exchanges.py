@@ -34,6 +34,8 @@ from longhall.service.router import Router
 
 CLEAR_BATCH: Final = 1000
 
+Sends = list[tuple[RunningQueue, list[tuple[int, Outgoing]], Pending[list[Accepted]]]]
+
 
 @final
 class ExchangeService:
@@ -177,17 +179,16 @@ class ExchangeService:
 
     def _publish(self, op: ops.PublishMessages, caller: Caller) -> Pending[list[Published]]:
         publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
-        pending = publishing.append()
-        if publishing.elsewhere:
-            return started(self._publish_elsewhere(publishing, pending, caller))
-        return pending
-
-    async def _publish_elsewhere(
-        self, publishing: Publishing, here: Pending[list[Published]], caller: Caller
-    ) -> list[Published]:
-        under_way = [
+        # Before the append, which may put later messages for the same queues into the outbox.
+        under_way: Sends = [
             (self._find(name), some, self._send(name, some, caller)) for name, some in publishing.elsewhere.items()
         ]
+        pending = publishing.append()
+        return started(self._publish_elsewhere(publishing, pending, under_way)) if under_way else pending
+
+    async def _publish_elsewhere(
+        self, publishing: Publishing, here: Pending[list[Published]], under_way: Sends
+    ) -> list[Published]:
         answers = await here
         for queue, some, pending in under_way:
             try:

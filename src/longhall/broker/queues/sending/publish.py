@@ -91,6 +91,7 @@ class Publishing:
         self._host = host
         self.answers = [Published() for _ in publications]
         self.elsewhere: dict[str, list[tuple[int, Outgoing]]] = {}  # By queue, for other replication groups.
+        self._through_outbox: set[str] = set()  # Queues of other groups, once a message of this call took that way.
         self._runs: list[_Run] = []  # Consecutive messages with the same queues.
         for at, publication in enumerate(publications):
             self._route(at, publication)
@@ -127,10 +128,13 @@ class Publishing:
         """True if the copies for other groups are stored here first."""
         hall = self._hall
         names = [queue.entry.name for queue in apart]
-        if len(queues) == 1 and not is_waiting(hall, names[0]):
+        if len(queues) == 1 and names[0] not in self._through_outbox and not is_waiting(hall, names[0]):
             return False
         bytes_max = min(MESSAGE_BYTES_MAX, *(queue.settings.message_bytes_max for queue in apart))
-        return may_use_outbox(hall) and len(message.body) <= bytes_max and all(has_room(hall, name) for name in names)
+        if not may_use_outbox(hall) or len(message.body) > bytes_max or not all(has_room(hall, name) for name in names):
+            return False
+        self._through_outbox.update(names)
+        return True
 
     def _add(self, at: int, message: Outgoing, queues: list[RunningQueue]) -> None:
         size_bytes = (len(message.body) + len(message.amqp) + RECORD_BYTES) * len(queues)
