@@ -39,9 +39,11 @@ def home_of(wing: ReplicationGroup) -> int:
     return int(number) if wing.name.startswith(_HOST) and number.isdigit() else 0
 
 
-def hosts_for(home: int, usable: Collection[int], factor: int, leader: int = 0) -> tuple[int, ...]:
-    """The hosts of a wing: its home, or else `leader`, and the next ones after its home, in a ring."""
-    first = home if home in usable else leader
+def hosts_for(home: int, usable: Collection[int], factor: int, leader: int = 0, chosen: int = 0) -> tuple[int, ...]:
+    """The hosts of a wing: the host that was chosen for balance, its home, or else `leader`, and the next ones after
+    its home, in a ring.
+    """
+    first = chosen if chosen in usable else home if home in usable else leader
     return tuple(sorted(usable, key=lambda host: (host != first, host < home, host)))[:factor]
 
 
