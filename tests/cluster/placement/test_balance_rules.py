@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from longhall.cluster.placement.balance_rules import LedGroup, plan_balance
 from longhall.cluster.placement.group_loads import HALF_S, GroupLoads
+from longhall.cluster.placement.placement_rules import LITTLE_LOAD
 from longhall.cluster.placement.topic_operations import GroupTraffic
 
 HALL = LedGroup("hall", 1, 0.0, 0, movable=False)
 
 groups = st.lists(
-    st.tuples(st.integers(1, 5), st.integers(0, 1000), st.integers(0, 50), st.booleans()), max_size=12
+    st.tuples(st.integers(1, 5), st.integers(0, 10_000_000), st.integers(0, 50), st.booleans()), max_size=12
 ).map(
     lambda rows: [
         LedGroup(f"g{number}", host, float(load), placed, movable)
@@ -29,7 +30,7 @@ def carried_out(found: list[LedGroup], hosts: set[int]) -> list[LedGroup]:
 
 
 def heaviest(found: list[LedGroup]) -> float:
-    load, number = sum(one.load for one in found) or 1.0, sum(one.placed for one in found) or 1
+    load, number = max(sum(one.load for one in found), LITTLE_LOAD), sum(one.placed for one in found) or 1
     weights: Counter[int] = Counter()
     for one in found:
         weights[one.host] += one.load / load + one.placed / number  # type: ignore[assignment]
@@ -47,7 +48,7 @@ def test_a_plan_ends_makes_no_host_heavier_and_is_followed_by_none(found: list[L
 
 
 def test_a_host_that_joins_takes_its_share_and_no_more() -> None:
-    before = [LedGroup(f"host-{number}", 1 + number % 3, 100.0, 10, movable=True) for number in range(12)]
+    before = [LedGroup(f"host-{number}", 1 + number % 3, 1e6, 10, movable=True) for number in range(12)]
     assert plan_balance(before, {1, 2, 3}) == []
     moves = plan_balance(before, {1, 2, 3, 4})
     assert len(moves) == 3
@@ -56,17 +57,19 @@ def test_a_host_that_joins_takes_its_share_and_no_more() -> None:
 
 
 def test_the_host_that_leads_the_hall_gives_its_group_to_a_host_that_joins() -> None:
-    busy = HALL._replace(load=300.0, placed=10)
-    before = [busy, *(LedGroup(f"host-{host}", host, 100.0, 4, movable=True) for host in (1, 2, 3))]
+    busy = HALL._replace(load=3e6, placed=10)
+    before = [busy, *(LedGroup(f"host-{host}", host, 1e6, 4, movable=True) for host in (1, 2, 3))]
     moves = plan_balance(before, {1, 2, 3, 4})
     assert [(move.group, move.source, move.target) for move in moves] == [("host-1", 1, 4)]
 
 
 def test_nothing_moves_for_little() -> None:
-    nearly = [LedGroup(f"host-{host}", host, load, 10, movable=True) for host, load in ((1, 100.0), (2, 110.0))]
+    quiet = [HALL._replace(load=5000.0), *(LedGroup(f"host-{host}", host, 10.0, 1, movable=True) for host in (1, 2))]
+    assert plan_balance(quiet, {1, 2}) == []
+    nearly = [LedGroup(f"host-{host}", host, load, 10, movable=True) for host, load in ((1, 1.0e6), (2, 1.1e6))]
     assert plan_balance(nearly, {1, 2}) == []
     assert plan_balance([HALL], {1, 2}) == []
-    assert plan_balance([LedGroup("host-1", 1, 500.0, 5, movable=True)], {1, 2}) == []  # It would be there alone too.
+    assert plan_balance([LedGroup("host-1", 1, 5e6, 5, movable=True)], {1, 2}) == []  # It would be there alone too.
     assert plan_balance(nearly, set()) == []
 
 

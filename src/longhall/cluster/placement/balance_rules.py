@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from longhall.cluster.placement.placement_rules import LITTLE_LOAD
+
 MARGIN: Final = 0.2  # Of the mean weight of a host: a move gains at least so much.
 
 
@@ -40,7 +42,7 @@ class GroupMove(msgspec.Struct, kw_only=True):
 def plan_balance(groups: Iterable[LedGroup], hosts: Collection[int]) -> list[GroupMove]:
     """The moves that balance these hosts; empty if they are balanced."""
     found = list(groups)
-    load, number = sum(one.load for one in found) or 1.0, sum(one.placed for one in found) or 1
+    load, number = max(sum(one.load for one in found), LITTLE_LOAD), sum(one.placed for one in found) or 1
     weights = {one.name: one.load / load + one.placed / number for one in found}
     led = dict.fromkeys(hosts, 0.0)
     for one in found:
