@@ -12,7 +12,7 @@ from stomp.utils import Frame
 
 from soak.node import Node
 
-WAVES = 3
+WAVES = 2
 BURST = 400
 DESTINATION = "/queue/receipted"
 
