@@ -18,12 +18,14 @@ from longhall.records.batch import Record
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of
 
 PLACED = {"longhall.placement": "any-host"}
+COPIES = 3
 
 
 class Chosen:
     """A `Wings` that chooses three, when it is let."""
 
     def __init__(self, hall: Hall) -> None:
+        self.spreads = False
         self.asked: list[str] = []
         self.may = asyncio.Event()
         self.may.set()
@@ -40,6 +42,9 @@ class Chosen:
 
     def brokers(self) -> list[Host]:
         return []
+
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return [3, 1, 2] if self.spreads and copies_min <= COPIES else []
 
     async def choose(self, placement: str, name: str) -> list[int]:
         self.asked.append("choose")

@@ -20,8 +20,9 @@ from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
 from longhall.cluster.placement.transaction_operations import VerifyPartition
-from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
 from longhall.errors import Code, LonghallError
+from longhall.node.addresses import DOORS
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.world.real.world import real_world
@@ -29,7 +30,7 @@ from longhall.world.real.world import real_world
 FIRST, SECOND = 1, 2  # The numbers of the wings.
 
 
-FREE: dict[str, Any] = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+FREE: dict[str, Any] = dict.fromkeys(DOORS, "127.0.0.1:0")
 
 
 def broker_of(wing: int) -> int:
@@ -63,6 +64,9 @@ class ToldWings:
 
     def brokers(self) -> list[Host]:
         return [Host(node=broker_of(wing), kafka=str(node.kafka), rack="r") for wing, node in self._processes.items()]
+
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return []
 
     async def choose(self, placement: str, name: str) -> list[int]:
         self.asked.append(("choose", placement, name))
@@ -120,7 +124,7 @@ class ToMain:
         self.delivers.set()
         self._main = main
 
-    def call(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
+    def call(self, operation: Operation[Any], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[Any]:
         if self.refusal is not None:
             return failed(LonghallError(self.refusal, "not now"))
         self.asked += 1

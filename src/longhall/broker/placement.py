@@ -42,6 +42,11 @@ class GroupPlacement(Protocol):
     def brokers(self) -> list[Host]:
         """The live processes of wings, by broker ids."""
 
+    def spread(self, copies_min: int = 0) -> list[int]:
+        """The wings of hosts that can take a new topic without a placement now, the least loaded first; each has at
+        least so many replicas. Empty if nothing is spread.
+        """
+
     async def choose(self, placement: str, name: str) -> list[int]:
         """Choose the wings for a new topic, one for each lane, and create them if needed.
 

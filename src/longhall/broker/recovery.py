@@ -214,6 +214,8 @@ def restore_shard(hall: Hall, shard: Shard, state: dict[str, Any], waiting: dict
     if "wholes" in state:  # Old snapshots have no large messages.
         hall.uploads[shard.number - 1].restore(state["uploads"])
         hall.chunked_messages[shard.number - 1].restore(state["wholes"])
+    if "outboxes" in state:  # Old snapshots have none.
+        hall.outboxes.restore(state["outboxes"])
     hall.groups[shard.number - 1].restore(state["groups"], now_ms)
     hall.transactions[shard.number - 1].restore(state["transactions"])
 

@@ -11,7 +11,13 @@ import msgspec
 
 from longhall.cluster.placement import topic_operations, transaction_operations
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, Operation
-from longhall.service import administration, exchange_operations, kafka_operations, queue_operations
+from longhall.service import (
+    administration,
+    broker_operations,
+    exchange_operations,
+    kafka_operations,
+    queue_operations,
+)
 
 
 def operations_of(module: ModuleType) -> list[type[Operation[Any]]]:
@@ -30,6 +36,7 @@ _MODULES: Final = (
     queue_operations,
     exchange_operations,
     administration,
+    broker_operations,
     kafka_operations,
     topic_operations,
     transaction_operations,
