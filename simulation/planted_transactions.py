@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from longhall.broker import send, transaction_verification
-from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.broker.transaction_markers import MarkerWriter
 from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.errors import LonghallError
@@ -44,18 +43,6 @@ def _skip_leaderless_groups() -> _Replacements:
     return [(MarkerWriter, "_write_to", write_to)]
 
 
-def _complete_at_failover() -> _Replacements:
-    def start(self: Any) -> None:
-        now_ms = self._hall.time.now_ms()
-        for transactions in self._hall.transactions:
-            for markers in transactions.unfinished():
-                self._end_in_groups(markers)
-                self._write(markers.transactional_id, transactions.decide_markers_written(markers, now_ms).events)
-        self.arm()
-
-    return [(TransactionCoordinator, "start", start)]
-
-
 def _append_without_asking() -> _Replacements:
     return [
         (transaction_verification, "_must_ask", lambda batch: False),
@@ -84,12 +71,6 @@ TRANSACTION_BUGS: Final[dict[str, Bug]] = {
         "wing-transactions",
         4,
         _skip_leaderless_groups,
-    ),
-    "complete-at-failover": Bug(
-        "A new coordinator completes prepared transactions without writing their markers.",
-        "wing-transactions",
-        4,
-        _complete_at_failover,
     ),
     "append-without-asking": Bug(
         "A group appends batches of transactions that its coordinator was not asked about.",
