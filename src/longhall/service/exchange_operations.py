@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from longhall.broker.queues.sending.publish import Publication, Published
+from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.cluster.rpc.operation import Operation
 from longhall.queues.messages import Delivery
 from longhall.service.queue_operations import MessageOperation, QueueOperation

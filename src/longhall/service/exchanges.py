@@ -6,6 +6,7 @@ commit. What goes to queues of other replication groups is sent there by the rou
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, Final, final
 
 from longhall.broker.feature_gates import check_exchanges
@@ -15,7 +16,8 @@ from longhall.broker.queues.consumers.session import NewConsumer
 from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.settle import settle
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.sending.publish import Published, Publishing
+from longhall.broker.queues.sending.publication import Published
+from longhall.broker.queues.sending.publish import ElsewhereMessages, Publishing
 from longhall.broker.queues.service import QueueService
 from longhall.broker.topic_administration import commit_event
 from longhall.broker.waiting import committed
@@ -26,7 +28,7 @@ from longhall.exchanges.exchange import Exchange
 from longhall.exchanges.field_table import decode_table
 from longhall.exchanges.names import names_of
 from longhall.names import CATALOGUE_SHARD
-from longhall.queues.messages import Accepted, Outgoing
+from longhall.queues.messages import Accepted
 from longhall.service import exchange_operations as ops
 from longhall.service.local import LocalBroker
 from longhall.service.queue_operations import DeleteQueue, SendMessages
@@ -34,7 +36,7 @@ from longhall.service.router import Router
 
 CLEAR_BATCH: Final = 1000
 
-Sends = list[tuple[RunningQueue, list[tuple[int, Outgoing]], Pending[list[Accepted]]]]
+Sends = list[tuple[RunningQueue, ElsewhereMessages, Pending[list[Accepted]]]]
 
 
 @final
@@ -194,15 +196,15 @@ class ExchangeService:
             try:
                 accepted = await pending
             except LonghallError as error:
-                accepted = [Accepted(code=error.code, message=str(error)) for _ in some]
-            publishing.answer(queue, some, accepted)
+                accepted = [Accepted(code=error.code, message=str(error)) for _ in some.places]
+            publishing.answer(queue, some.places, some.messages, accepted)
         return answers
 
-    def _send(self, name: str, some: list[tuple[int, Outgoing]], caller: Caller) -> Pending[list[Accepted]]:
+    def _send(self, name: str, some: ElsewhereMessages, caller: Caller) -> Pending[list[Accepted]]:
         """Send directly to a queue of another group. Later messages that take the outbox wait for these."""
         under_way = self._hall.outboxes.under_way
         under_way[name] = under_way.get(name, 0) + 1
-        return started(self._sent(name, self._router.call(SendMessages(name, [one for _, one in some]), caller)))
+        return started(self._sent(name, self._router.call(SendMessages(name, some.messages), caller)))
 
     async def _sent(self, name: str, pending: Pending[list[Accepted]]) -> list[Accepted]:
         under_way = self._hall.outboxes.under_way
@@ -280,18 +282,16 @@ class ExchangeService:
         delivery = await self._consumers.take(op.session, op.queue, op.no_ack)
         return ops.TakenMessage(delivery, queue.available() if delivery is not None else 0)
 
-    async def _end(self, op: ops.EndHeld, caller: Caller) -> None:
-        if op.how == ops.SETTLE:
-            ending = self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
-        elif op.how == ops.REQUEUE:
-            ending = self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)
-        elif op.how == ops.UNSEEN:
-            ending = self._consumers.hand_back(op.session, op.queue, op.receipts)
-        else:
-            ending = self._consumers.reject(op.session, op.queue, op.receipts)
+    def _end(self, op: ops.EndHeld, caller: Caller) -> Pending[None] | Coroutine[Any, Any, None]:
         for key, credit in op.credits:
             self._consumers.give_credit(op.session, key, credit)
-        await ending
+        if op.how == ops.SETTLE:
+            return self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
+        if op.how == ops.REQUEUE:
+            return self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)
+        if op.how == ops.UNSEEN:
+            return self._consumers.hand_back(op.session, op.queue, op.receipts)
+        return self._consumers.reject(op.session, op.queue, op.receipts)
 
 
 def _view(exchange: Exchange) -> ops.ExchangeView:

@@ -48,15 +48,20 @@ class Acknowledgements:
 
     def end(self, ended: list[Unacknowledged], how: int, limited_channel: int | None = None) -> None:
         """Settle, give back or reject deliveries. `limited_channel` is their channel if it has a limit of its own."""
+        consumers = self._connection.consumers
+        gathered: _Ended | None = None
+        queue = ""
         for one in ended:
-            gathered = self._gathered.get((one.queue, how))
-            if gathered is None:
-                gathered = self._gathered[one.queue, how] = _Ended()
+            if gathered is None or one.queue != queue:
+                queue = one.queue
+                gathered = self._gathered.get((queue, how))
+                if gathered is None:
+                    gathered = self._gathered[queue, how] = _Ended()
             gathered.receipts.append(one.receipt)
             consumer = one.consumer
             if consumer is not None:
                 consumer.outstanding -= 1
-                if consumer.prefetch and consumer.key in self._connection.consumers:
+                if consumer.prefetch and consumer.key in consumers:
                     gathered.credits[consumer.key] = gathered.credits.get(consumer.key, 0) + 1
                 if limited_channel is not None:
                     gathered.credits[~limited_channel] = gathered.credits.get(~limited_channel, 0) + 1

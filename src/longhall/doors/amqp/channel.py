@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, final
 
-from longhall.broker.queues.sending.publish import Publication
+from longhall.broker.queues.sending.publication import Publication
 from longhall.doors.amqp.errors import AmqpError, error_of
 from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged, end_deliveries
 from longhall.doors.amqp.wire.methods import Arguments
@@ -112,7 +112,7 @@ class Channel:
             connection.fail(self, error_of(error), method)
         finally:
             self._task = None
-        while self._work and self._task is None and not connection.is_over:
+        while self._work and not self.is_busy and not connection.is_over:
             self._begin(*self._work.popleft())
         connection.worked()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar, final
 
 from longhall.broker.pending import Pending
-from longhall.broker.queues.sending.publish import Publication, Published
+from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code
 from longhall.front.admission import Budget

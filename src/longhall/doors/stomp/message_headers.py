@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from longhall.broker.queues.sending.publish import Publication
+from longhall.broker.queues.sending.publication import Publication
 from longhall.doors.amqp.deliveries import address_and_properties
 from longhall.doors.amqp.publications import publication_of
 from longhall.doors.stomp.destinations import Destination, destination_of, reply_destination, reply_name

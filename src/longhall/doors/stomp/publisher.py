@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from longhall.broker.queues.sending.publish import Publication, Published
+from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.doors.amqp.errors import ACCESS_REFUSED, NOT_FOUND, AmqpError, exchange_text
 from longhall.doors.amqp.publish_batches import PublishBatches, cannot_be_published
 from longhall.doors.stomp.errors import StompError, stomp_error

@@ -182,13 +182,18 @@ class _Push:
         given: dict[int, tuple[Consumer, list[Delivery]]] = {}
         rest: list[Delivery] = []
         able = self._consumers.able(self._filter)
+        if len(able) == 1:
+            count = min(able[0].room, len(deliveries))
+            able[0].take(count)
+            given[id(able[0])] = (able[0], deliveries[:count])
+            able, deliveries = self._consumers.able(self._filter), deliveries[count:]
         for at, delivery in enumerate(deliveries):
             if not able:
                 rest = deliveries[at:]
                 break
             self._turn += 1
             consumer = able[self._turn % len(able)]
-            consumer.take()
+            consumer.take(1)
             given.setdefault(id(consumer), (consumer, []))[1].append(delivery)
             if not consumer.is_able:
                 able = self._consumers.able(self._filter)
@@ -196,9 +201,8 @@ class _Push:
             receipts = [delivery.receipt for delivery in some if delivery.receipt]
             if consumer.no_ack:
                 settle(self._hall, self._queue, receipts)
-            else:
-                for receipt in receipts:
-                    consumer.session.hold(name, receipt)
+            elif receipts:
+                consumer.session.hold(name, receipts)
             consumer.session.sink.push(PushedMessages(consumer.key, name, some))
         if rest:
             self._return(rest)

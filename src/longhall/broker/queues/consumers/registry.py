@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, final
 
 from longhall.broker.background import cancel
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.pending import Pending, started
+from longhall.broker.pending import Pending, completed, started
 from longhall.broker.queues.consumers.queue_consumers import QueueConsumers, whole
 from longhall.broker.queues.consumers.session import (
     DIRECT,
@@ -35,7 +35,7 @@ from longhall.broker.queues.delivery.settle import change_leases, hand_back, set
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.queues.write import write_queue
-from longhall.broker.waiting import committed
+from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Returned
 from longhall.queues.leases import LEASED
@@ -248,15 +248,24 @@ class ConsumerRegistry:
         if no_ack:
             settle(self._hall, queue, [receipt])
         else:
-            session.hold(name, receipt)
+            session.hold(name, [receipt])
         return deliveries[0]
 
-    async def settle(self, session_id: str, name: str, receipts: list[str], consumer: str) -> None:
+    def settle(self, session_id: str, name: str, receipts: list[str], consumer: str) -> Pending[None]:
         """A client is done with these messages."""
         self._release(session_id, name, receipts)
         queue = self._hall.running_queue(name)
-        if queue is not None:
-            await settle(self._hall, queue, receipts, consumer)
+        if queue is None:
+            return completed(None)
+        settled = settle(self._hall, queue, receipts, consumer)
+        if not settled.known:
+            later = started(_awaited(settled))
+            later.keep()
+            return later
+        done: Pending[None] = Pending()
+        done.decide(None)
+        when_committed(self._hall, queue.shard, done)
+        return done
 
     async def requeue(self, session_id: str, name: str, receipts: list[str], consumer: str) -> None:
         """A client gives these back."""
@@ -392,6 +401,10 @@ class LocalQueueEnds:
         except LonghallError as error:
             if error.code is not Code.UNKNOWN_QUEUE:
                 raise
+
+
+async def _awaited(pending: Pending[Any]) -> None:
+    await pending
 
 
 def _log_failure(done: Pending[Any]) -> None:
