@@ -68,6 +68,8 @@ def test_a_queue_is_with_its_dead_letters_until_they_move_between_groups() -> No
         assert default_placement(hosts, 3, {}, dying, there, NONE.__contains__) == SHARE
         assert default_placement(hosts, 3, {}, dying, QueueSettings(placement=HALL), NONE.__contains__) == HALL
     assert default_placement(3, 3, {}, dying, there, ALL.__contains__) == PARTS
+    chunked = QueueSettings(partitions=3, dead_letters=LETTERS, whole_bytes_max=1 << 30)
+    assert default_placement(3, 3, {}, chunked, there, ALL.__contains__) == SHARE  # Chunks do not leave their group.
     assert default_placement(3, 3, {}, dying, None, NONE.__contains__) == PARTS  # There is no such queue yet.
 
 

@@ -54,7 +54,8 @@ def default_placement(
     queue.
 
         what is created                                                          placement
-        a queue with dead letters, while groups lack DEAD_LETTERS                as the dead-letter queue
+        a queue with dead letters, while groups lack DEAD_LETTERS, or if it
+            takes messages in chunks, which cannot leave their group             as the dead-letter queue
         anything, if the groups of fewer than two hosts can take something       hall
         a topic, while groups lack TRANSACTIONS                                  hall
         a topic with longhall.archive                                            hall
@@ -69,7 +70,7 @@ def default_placement(
         a topic with a quota                                                     share
         anything else                                                            parts
     """
-    if settings is not None and letters is not None and not supports(GroupFeature.DEAD_LETTERS):
+    if settings is not None and letters is not None and _stays_with_letters(settings, supports):
         return letters.placement if letters.wings else IN_THE_HALL
     if hosts < 2:
         return IN_THE_HALL
@@ -80,6 +81,11 @@ def default_placement(
     if settings.audit != "off" or settings.parts_max > settings.partitions:
         return IN_THE_HALL
     return PARTS if partitions > 1 and _is_divisible(settings) else SHARE
+
+
+def _stays_with_letters(settings: QueueSettings, supports: Callable[[GroupFeature], bool]) -> bool:
+    """True if a queue has to be placed like its dead-letter queue."""
+    return settings.whole_bytes_max > 0 or not supports(GroupFeature.DEAD_LETTERS)
 
 
 def _place_topic(partitions: int, configuration: Mapping[str, str], supports: Callable[[GroupFeature], bool]) -> str:
