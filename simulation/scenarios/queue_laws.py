@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
 from simulation.checkers.messages import Law
 from simulation.scenarios.large_messages import LIMIT_BYTES, PRIORITIES, WHOLE_BYTES_MAX
+from simulation.scenarios.sqs_client import arn_of
 
 ATTEMPTS_MAX: Final = 3
 TIME_TO_LIVE_S: Final = 12.0
@@ -49,6 +51,9 @@ def attributes_of(law: Law) -> dict[str, str]:
     attributes = {"LonghallPlacement": law.placement} if law.placement else {}
     if law.one_by_one:
         attributes["LonghallOneByOne"] = "true"
+    if law.dead:
+        policy = {"deadLetterTargetArn": arn_of(law.dead), "maxReceiveCount": law.attempts_max}
+        attributes["RedrivePolicy"] = json.dumps(policy)
     if law.fifo:
         attributes["FifoQueue"] = "true"
     if law.fifo and law.placement:

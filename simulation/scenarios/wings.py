@@ -4,6 +4,8 @@ cluster-wings    queues of every placement and of none through the doors of all 
                  hosts, links, disks and single wing processes fail
 namesakes        many queues are created, used, deleted and recreated, while wings are away for a moment
 wing-topics      Kafka writers and readers of a topic whose partitions are in several wings, under the same faults
+wing-transactions
+                 transactions over partitions of three wings and offsets in the hall, and zombies, under the same faults
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from simulation.scenarios.queue_run import QueueRun
 from simulation.scenarios.recreated_queue import MAKE_S, RecreatedQueue
 from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.scenarios.sqs_client import SqsClient, Unanswered, url_of
+from simulation.scenarios.zombie_producers import write_as_zombie
 from simulation.world import Simulation
 
 CALM_S: Final = 7.0
@@ -50,6 +53,7 @@ class WingQueueRun:
         self.context = context_of(self.cluster)
         self.oracle = QueueOracle(kinds, linger_s=LINGER_S, slack_s=SLACK_S)
         self.clients = QueueRun(self.context, ClusterFaults(self.cluster, menu), self.oracle)
+        self.more: list[Law] = []  # Queues that are made, and that the oracle does not know.
         self.clients.drain.damage_allowed = True
         self.clients.drain.first = self._urgent
         self.cluster.start()
@@ -90,7 +94,7 @@ class WingQueueRun:
 
     async def _make(self) -> None:
         client = SqsClient(self.context)
-        for law in self.oracle.laws.values():
+        for law in [*self.oracle.laws.values(), *self.more]:
             while True:
                 try:
                     attributes = laws.attributes_of(law)
@@ -197,8 +201,20 @@ async def wing_topics(simulation: Simulation, starter: Starter) -> RunResult:
     return played
 
 
+async def wing_transactions(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, WINGS)
+    group_processes = GroupProcesses(run.cluster)
+    places = await run.begin(6, {"longhall.placement": "parts"})
+    run.write(places, plain=0, idempotent=1, transactional=4, pause_s=0.3)
+    run.context.act(write_as_zombie(run.context, "zombie", places, 2.0))
+    played = await run.end(CALM_S)
+    await group_processes.check_copies()
+    return played
+
+
 WING_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster-wings": cluster_wings,
     "wing-topics": wing_topics,
+    "wing-transactions": wing_transactions,
     "namesakes": namesakes,
 }

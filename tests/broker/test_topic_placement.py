@@ -12,6 +12,7 @@ from longhall.broker.leadership import Host
 from longhall.broker.placement import PartitionLocation, is_elsewhere, is_placed
 from longhall.broker.queues.write import write_records
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic, trim_log
+from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of
@@ -29,6 +30,7 @@ class Chosen:
         self.may = asyncio.Event()
         self.may.set()
         self.meanwhile: Code | None = None
+        self.markers: list[tuple[int, PartitionMarkers]] = []
         self._hall = hall
 
     def is_placed(self, topic: str) -> bool:
@@ -59,6 +61,13 @@ class Chosen:
         self.asked.append("clear")
         if self.meanwhile is not None:
             raise LonghallError(self.meanwhile, "not now")
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        self.asked.append(f"markers for {group}")
+        if self.meanwhile is not None:
+            raise LonghallError(self.meanwhile, "not now")
+        self.markers.append((group, request))
+        return [None] * len(request.partitions)
 
 
 def wings_of(life: Life) -> Chosen:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import pika
 import pytest
 
 from longhall.coordination.ensemble import Ensemble
 from soak.cluster import Cluster
-from soak.node import COMMAND
 from tests.cluster.load import Load, sqs_client
+from tests.cluster.wings import wings_of
 
 DYING = 2
 
@@ -28,18 +26,10 @@ def winged(ensemble: Ensemble, tmp_path: Path) -> Iterator[Cluster]:
         made.stop()
 
 
-def _wings(cluster: Cluster) -> list[dict[str, Any]]:
-    command = [*COMMAND, "cluster", "wing", "list", "--http", cluster.nodes[1].http, "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, f"{done.stderr}\n{cluster.log_tails()}"
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
-
-
 def test_messages_in_wings_survive_the_loss_of_a_host(winged: Cluster) -> None:
     load = Load(winged, "winged", 1, fifo=True, placement="parts")
     load.start()
-    wings = _wings(winged)
+    wings = wings_of(winged)
     assert [(wing["wing"], wing["placed"]) for wing in wings] == [(f"host-{node}", 2) for node in (1, 2, 3)]
     assert all(wing["leader"] for wing in wings)
 
@@ -68,3 +58,47 @@ def test_messages_in_wings_survive_the_loss_of_a_host(winged: Cluster) -> None:
     load.stop()
     assert load.refusals == []
     load.check(DYING)
+
+
+def _amqp(cluster: Cluster, number: int) -> pika.BlockingConnection:
+    host, _, port = cluster.nodes[number].amqp.rpartition(":")
+    return pika.BlockingConnection(pika.ConnectionParameters(host, int(port), blocked_connection_timeout=60))
+
+
+def test_an_amqp_consumer_of_a_placed_queue_survives_the_leader_of_its_wing(winged: Cluster) -> None:
+    """The client keeps its connection and its consumer; what it had not acknowledged is delivered again."""
+    sqs_client(winged.nodes[1].sqs).create_queue(QueueName="placed", Attributes={"LonghallPlacement": "any-host"})
+    connection = _amqp(winged, 1)
+    channel = connection.channel()
+    channel.confirm_delivery()
+    for number in range(30):
+        channel.basic_publish("", "placed", b"%d" % number)
+    elsewhere = _amqp(winged, DYING)
+    other = elsewhere.channel()
+    other.confirm_delivery()
+    for number in range(30, 60):  # The nearest wing of this host stores them.
+        other.basic_publish("", "placed", b"%d" % number)
+    elsewhere.close()
+    channel.basic_qos(prefetch_count=90)
+    first: dict[bytes, int] = {}
+    again: set[bytes] = set()
+    for method, _, body in channel.consume("placed", inactivity_timeout=60):
+        assert body is not None, f"{len(first)} came\n{winged.log_tails()}"
+        first[body] = method.delivery_tag
+        if len(first) == 60:
+            break
+    kept = sorted(first, key=lambda body: first[body])[20:]
+    for body in set(first) - set(kept):
+        channel.basic_ack(first[body])
+    connection.process_data_events(1)
+    winged.nodes[DYING].kill()
+    for method, _, body in channel.consume("placed", inactivity_timeout=60):
+        assert body is not None, f"{len(again)} came again\n{winged.log_tails()}"
+        assert method.redelivered
+        again.add(body)
+        channel.basic_ack(method.delivery_tag)
+        if again >= {body for body in kept if int(body) >= 30}:
+            break
+    assert connection.is_open
+    assert again <= set(kept), "nothing that was acknowledged comes again"
+    connection.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -12,21 +13,29 @@ from longhall.broker.configuration import SHARE
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
+from longhall.broker.transaction_markers import PartitionMarkers
+from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
 from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
+from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
+from longhall.cluster.rpc.stream import IncomingStream, OutgoingStream
 from longhall.errors import Code, LonghallError
 from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.service import queue_operations as ops
+from longhall.service.exchanges import ExchangeService
 from longhall.service.local import LocalBroker
+from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
+from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
 from longhall.service.queue_operations import ReceiveMessages, SendMessages, SettleMessages
 from longhall.service.router import Router
+from longhall.service.sessions import Sessions
 from simulation.world import Simulation
 from tests.broker.desk import OPTIONS, Life
 
@@ -44,6 +53,7 @@ class Near:
         self.away: set[int] = set()
         self.lost: set[int] = set()
         self.share = 1  # Where the next one goes.
+        self.leaders: dict[int, int] = {}  # By group, if it is another node than at first.
         self.spreads = False  # What has no placement is spread.
         self.asked: list[tuple[int, str]] = []
         self.cancelled = 0  # Calls that were still under way when they were cancelled.
@@ -117,6 +127,19 @@ class Near:
         for number in topic.options.wings:
             await self.call(number, ApplyTopic(spec))
 
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        return await self.call(group, WriteMarkers(request))
+
+    def leader(self, number: int) -> int:
+        return 0 if number in self.away else self.leaders.get(number, number)
+
+    async def open_stream(self, number: int, verb: str, body: bytes, credit: int) -> IncomingStream:
+        if number in self.away:
+            raise LonghallError(Code.NOT_LEADER, "no leader; try again")
+        sessions = self._groups[number].sessions
+        assert sessions is not None
+        return wired(partial(sessions.serve, 9, body), credit)
+
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
         for number in wings:
             await self.call(number, RemoveTopic(name, topic_id))
@@ -145,6 +168,8 @@ OPERATIONS: dict[str, Callable[..., Operation[Any]]] = {
     "settle": ops.SettleMessages,
     "change_lease": ops.ChangeLeases,
     "receive_any": ops.ReceiveFromAny,
+    "answer": ops.AnswerMessage,
+    "cancel_move": ops.CancelMove,
     "rewind": ops.RewindQueue,
     "peek": ops.PeekMessages,
     "leased": ops.ListLeases,
@@ -173,6 +198,45 @@ class Queues:
         return lambda *fields, **more: self._service.call(OPERATIONS[word](*fields, **more))
 
 
+def wired(serve: Callable[[OutgoingStream], None], credit: int) -> IncomingStream:
+    """A stream whose two sides are in this process; what one side says reaches the other in a later turn."""
+
+    def soon(work: Callable[..., None], *arguments: Any) -> None:
+        asyncio.get_running_loop().call_soon(work, *arguments)
+
+    incoming = IncomingStream(credit, lambda more: soon(outgoing.add_credit, more), lambda: soon(outgoing.close))
+    outgoing = OutgoingStream(
+        credit, lambda item: soon(incoming.received, item), lambda error: soon(incoming.ended, error)
+    )
+    serve(outgoing)
+    return incoming
+
+
+class Line:
+    """The client of the hall that a wing's process has. While it is `cut` the hall is away; while it is `lossy` the
+    hall does what it is asked, and its replies are lost.
+    """
+
+    def __init__(self, hall: Router) -> None:
+        self.cut = False
+        self.lossy = False
+        self._hall = hall
+
+    def call(self, operation: Operation[R]) -> Pending[R]:
+        if self.cut:
+            return failed(LonghallError(Code.NOT_READY, "the hall is away; try again"))
+        pending: Pending[R] = Pending()
+        pending.run(self._ask(operation))
+        return pending
+
+    async def _ask(self, operation: Operation[R]) -> R:
+        served, encode = self._hall._serve(9, encode_call(operation))
+        reply = decode_reply(operation, encode(await served))
+        if self.lossy and isinstance(operation, ops.DeliverOutbox):
+            raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked")
+        return reply
+
+
 class House:
     """All of it."""
 
@@ -186,11 +250,21 @@ class House:
         main.hall.wings = self.reach
         main.hall.feature_level = 3
         broker = LocalBroker(self.desk)
-        self.service = Router(broker, self.desk)
+        self.sessions = Sessions(self.desk.consumers)
+        self.service = Router(broker, self.desk, self.sessions)
+        ExchangeService(main.hall, self.desk, self.service).register(broker)
         self.queues = Queues(self.service)
-        placed = PlacedQueues(self.reach, lambda name: _placed(main, name))
+        placed = PlacedQueues(self.reach, lambda name: _placed(main, name), self.sessions)
         self.service.place(placed)
         QueueAdministration(main.hall, self.desk, self.reach, placed).register(broker)
+        self.desk.consumers.join(HallQueueEnds(self.service))
+        for group in self.desks.values():
+            group.consumers.join(GroupQueueEnds(cast(GroupClient, self.service)))
+
+        self.desk.outbox.connect(OutboxCalls(self.service))
+        self.lines = {number: Line(self.service) for number in wings}
+        for number, desk in self.desks.items():
+            desk.outbox.connect(OutboxCalls(self.lines[number]))
 
     async def send(self, name: str, *bodies: bytes, **more: Any) -> list[str]:
         """The ids; all of them must be accepted."""
@@ -218,7 +292,8 @@ def _group(life: Life, queues: QueueService) -> Router:
     broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
     broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
     broker.also(ListTopics, lambda op, caller: topics.list())
-    router = Router(broker, queues)
+    router = Router(broker, queues, Sessions(queues.consumers))
+    ExchangeService(life.hall, queues, router).register(broker)
     router.store(topics)
     return router
 
@@ -244,6 +319,8 @@ def live(play: Callable[[House], Coroutine[Any, Any, None]], wings: int = 3, see
         for desk in (house.desk, *house.desks.values()):
             desk.start()
         await play(house)
+        for link in list(house.sessions.links.values()):
+            link.close()
         for desk in (house.desk, *house.desks.values()):
             await desk.stop()
 

@@ -263,7 +263,7 @@ def test_dead_letters_stay_in_the_wing_and_come_back_from_there() -> None:
         (told,) = await house.queues.list_moves("dead")
         assert (told.task_id, told.state, told.moved) == (move.task_id, "COMPLETED", 6)
         assert (await house.queues.weigh("work")).available == 6
-        assert await refused(house.queues.start_move("dead", "elsewhere", 0)) is Code.INVALID_REQUEST
+        assert await refused(house.queues.start_move("dead", "elsewhere", 0)) is Code.UNKNOWN_QUEUE
 
     live(play)
 
@@ -364,6 +364,20 @@ def test_what_is_set_of_a_queue_is_set_in_all_its_wings() -> None:
     live(play)
 
 
+def test_a_purge_that_failed_in_one_group_can_be_repeated_at_once() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("q", QueueSettings(placement="parts"))
+        await house.send("q", *numbered(6))
+        house.reach.away.add(2)
+        assert await refused(house.queues.purge("q")) is Code.NOT_READY
+        house.reach.away.clear()
+        await house.queues.purge("q")
+        assert (await house.queues.weigh("q")).available == 0
+        assert await refused(house.queues.purge("q")) is Code.PURGE_RUNNING
+
+    live(play)
+
+
 def test_an_earlier_life_of_a_name_is_not_taken_for_the_queue() -> None:
     async def play(house: House) -> None:
         view = await house.queues.create("q", ANY)
@@ -422,7 +436,7 @@ def test_while_no_wing_can_be_asked_its_queue_is_not_taken_for_the_halls_own() -
         QueueSettings(placement="any-host", delivery="at-most-once"),
         QueueSettings(placement="parts", fifo=True, deduplication="id"),
         QueueSettings(placement="parts", messages_max=10, parts_max=4),
-        QueueSettings(placement="parts", dead_letters=DeadLetters(queue="hall")),
+        QueueSettings(placement="parts", dead_letters=DeadLetters(queue="hall"), whole_bytes_max=1 << 30),
         QueueSettings(placement="share", audit="deliveries"),
         QueueSettings(placement="nowhere"),
     ],
@@ -446,7 +460,7 @@ def test_what_the_hall_keeps_is_as_it_was() -> None:
         wrong = [
             house.queues.configure("q", ANY),
             house.queues.configure("w", QueueSettings(placement="hall")),
-            house.queues.configure("q", QueueSettings(dead_letters=DeadLetters(queue="w"))),
+            house.queues.configure("q", QueueSettings(dead_letters=DeadLetters(queue="w"), whole_bytes_max=1 << 30)),
         ]
         assert [await refused(work) for work in wrong] == [Code.INVALID_CONFIGURATION] * 3
         assert await refused(house.queues.fork("w", "x")) is Code.INVALID_REQUEST

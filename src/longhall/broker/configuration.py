@@ -422,9 +422,10 @@ def check(configuration: Mapping[str, str]) -> None:
 
 def defaults(options: HallOptions) -> dict[str, str]:
     """The default value of every setting."""
-    return {name: setting.default(options) for name, setting in SETTINGS.items()}
+    return {name: setting.default(options) for name, setting in SETTINGS.items()} | options.topic_defaults
 
 
 def resolve(options: HallOptions, configuration: Mapping[str, str]) -> TopicOptions:
     """The settings of a topic with this configuration. Unknown names of a newer version are ignored."""
-    return TopicOptions({**defaults(options), **configuration}, int(configuration.get(MIN_IN_SYNC, 0)))
+    given = {**options.topic_defaults, **configuration}
+    return TopicOptions({**defaults(options), **configuration}, int(given.get(MIN_IN_SYNC, 0)))

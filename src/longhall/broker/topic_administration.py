@@ -47,7 +47,7 @@ async def create_topic(
     """Create a topic; None with `validate_only`. A wing passes the topic id of the main hall. `copies_min` is the least
     number of replicas, None if the replicas of the hall have to store it.
     """
-    _must_lead(hall)
+    must_lead(hall)
     check_topic(hall, configuration)
     check_given(hall, configuration)
     if PLACEMENT not in configuration:
@@ -56,7 +56,7 @@ async def create_topic(
     elif is_for_wings(hall, configuration) and not validate_only:
         _decide_create(hall, name, topic_id, partitions, configuration)  # Validate before wings are created.
         partitions, configuration = await choose_wings(hall, name, partitions, configuration)
-        _must_lead(hall)  # Leadership may have changed while the wings were chosen.
+        must_lead(hall)  # Leadership may have changed while the wings were chosen.
     event = _decide_create(hall, name, topic_id, partitions, configuration)
     if validate_only:
         return None
@@ -81,7 +81,7 @@ def _decide_create(
 
 async def delete_topic(hall: Hall, name: str) -> None:
     """Delete a topic and its messages."""
-    _must_lead(hall)
+    must_lead(hall)
     event = hall.catalogue.decide_delete(name)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
@@ -96,7 +96,7 @@ async def delete_topic(hall: Hall, name: str) -> None:
 
 async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: bool = False) -> None:
     """Grow a topic to `partitions` in all."""
-    _must_lead(hall)
+    must_lead(hall)
     event = hall.catalogue.decide_grow(name, partitions)
     topic = hall.topic(name)
     if isinstance(event, Code):
@@ -125,7 +125,7 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
 
 async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:
     """Replace the configuration of a topic. Its placement stays."""
-    _must_lead(hall)
+    must_lead(hall)
     check_acknowledge(hall, configuration.get(ACKNOWLEDGE, "all"))
     topic = hall.topic(name)
     if topic is not None:
@@ -160,7 +160,7 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
 
 async def take_producer_id(hall: Hall) -> int:
     """A new producer id. Commits a new block of ids first if the last is used up."""
-    _must_lead(hall)
+    must_lead(hall)
     while (event := hall.catalogue.decide_producer_ids()) is not None:  # Other callers may use up the block meanwhile.
         await commit_event(hall, ProducerIdsTaken(below=event.below))
     producer_id = hall.catalogue.take_producer_id()
@@ -177,7 +177,7 @@ async def commit_event(hall: Hall, event: CatalogueEvent) -> None:
     await commit.future
 
 
-def _must_lead(hall: Hall) -> None:
+def must_lead(hall: Hall) -> None:
     """Raises NOT_CONTROLLER unless this node leads the catalogue."""
     if hall.leadership is not None and not hall.leadership.leads(CATALOGUE_SHARD):
         raise LonghallError(Code.NOT_CONTROLLER, "another node leads the hall: send the request to it")

@@ -21,6 +21,7 @@ from longhall.broker.placement import WING_STEP
 from longhall.broker.recovery import write_identity
 from longhall.broker.replay import Recovered
 from longhall.broker.replica_recovery import RecoveredReplica, convert_to_replica, recover_replica
+from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.membership.copy_report import CopyReport
 from longhall.cluster.membership.election import UNCLEAN
@@ -37,6 +38,7 @@ from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_measures import sizes_of, traffic_of
 from longhall.cluster.placement.group_reconciler import GroupReconciler
 from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
     ListTopics,
@@ -44,6 +46,7 @@ from longhall.cluster.placement.topic_operations import (
     MeasureTraffic,
     RemoveTopic,
 )
+from longhall.cluster.placement.transaction_operations import VerifyPartition, WriteMarkers
 from longhall.cluster.replication.full_sync import IncompleteSource, LogHistory, full_sync_beside, replaced_copies
 from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.cluster.replication.leadership_check import LeadershipCheck
@@ -60,8 +63,10 @@ from longhall.node.addresses import Address, parse_address
 from longhall.node.join_state import JoinState, RecordDoubted, as_member
 from longhall.node.memory_shares import member_options
 from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
+from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
+from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
 
 if TYPE_CHECKING:
     from longhall.node.assembly import Node
@@ -140,9 +145,14 @@ class ClusterNode:
             self.map = ClusterMap(hall, self.session, self.group_directory)
             automatic = node.settings.balance_automatic
             self.balancer = GroupBalancer(hall, self.group_directory, automatic=automatic)
-            placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall))
+            assert node.service.sessions is not None
+            placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall), node.service.sessions)
             node.service.place(placed)
+            node.queues.consumers.join(HallQueueEnds(node.service))
+            node.queues.outbox.connect(OutboxCalls(node.service))
             QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
+            coordinator = CoordinatorSide(hall, node.kafka_door.transactor, confirming.confirm)
+            node.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
             node.registry.others = self._others_metrics
         else:
             number = place.wing.number * WING_STEP + place.node
@@ -151,7 +161,12 @@ class ClusterNode:
             )
             self._wings_changed({place.wing.name: place.wing})
             self._store_topics(GroupTopics(hall, node.queues))
+            transactions = GroupSide(hall, self.main)
+            hall.transaction_verifier = TransactionVerification(hall, transactions)
+            node.broker.also(WriteMarkers, lambda op, caller: transactions.write(op))
             node.be_group(number, self.main)
+            node.queues.consumers.join(GroupQueueEnds(self.main))
+            node.queues.outbox.connect(OutboxCalls(self.main))
             self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:
@@ -197,6 +212,8 @@ class ClusterNode:
                 "kafka": str(Address(door.host, door.port)),
                 "sqs": str(node.sqs),
                 "amqp": str(node.amqp),
+                "stomp": str(node.stomp),
+                "stomp_websocket": str(node.stomp_websocket),
                 "http": str(node.http),
                 "peer": str(self.peers_at),
             },

@@ -131,6 +131,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         "127.0.0.1:9324"
     )
     amqp: Annotated[str, _address("Where AMQP 0-9-1 clients connect; port 0 takes a free one.")] = "127.0.0.1:5672"
+    stomp: Annotated[str, _address("Where STOMP clients connect; port 0 takes a free one.")] = "127.0.0.1:61613"
+    stomp_websocket: Annotated[
+        str, _address("Where STOMP clients connect by WebSocket, at ws://HOST:PORT/ws; port 0 takes a free one.")
+    ] = "127.0.0.1:15674"
     http: Annotated[str, _address("Where /healthz, /readyz, /metrics and the API of queues are.")] = "127.0.0.1:8080"
     ready_file: Annotated[
         str | None, Meta(description="Written when every door is open: JSON with the pid and an address for each door.")
@@ -268,11 +272,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=5,
+            le=6,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 5
+    ] = 6
     scale_hook: Annotated[
         str | None,
         Meta(

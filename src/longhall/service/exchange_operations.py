@@ -6,14 +6,16 @@ are passed as their bytes. Sessions and consumers: `broker/queues/consumers`.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from longhall.broker.queues.sending.publish import Publication, Published
+from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.cluster.rpc.operation import Operation
 from longhall.queues.messages import Delivery
-from longhall.service.queue_operations import QueueOperation
+from longhall.service.queue_operations import MessageOperation, QueueOperation
+
+R_co = TypeVar("R_co", covariant=True)
 
 # How a client ends what it holds.
 SETTLE: Final = 0
@@ -130,10 +132,13 @@ class QueueUse(msgspec.Struct, array_like=True):
 
     ready: int
     consumers: int
+    idle_ms: int = 0  # Since the last use, of a queue with an end of use.
 
 
-class UseQueue(QueueOperation[QueueUse]):
+class UseQueue(MessageOperation[QueueUse]):
     """Count as a use of the queue; the reply is its state. UNKNOWN_QUEUE if there is none."""
+
+    counts: bool = True  # False: only the state is wanted, and the queue is not used.
 
 
 class RemoveQueue(QueueOperation[int]):
@@ -143,15 +148,32 @@ class RemoveQueue(QueueOperation[int]):
     if_empty: bool = False
 
 
-class ClearQueue(QueueOperation[int]):
+class ClearQueue(MessageOperation[int]):
     """Remove all messages that are ready, and no others; the reply is their number."""
+
+
+class RetireQueue(QueueOperation[bool]):
+    """Delete a queue that nobody uses any more, if it has this topic id and no group has a consumer of it; a group that
+    stores the queue asks for it. False if it is in use.
+    """
+
+    topic_id: bytes
 
 
 # Sessions
 
 
-class AddConsumer(QueueOperation[None]):
-    """Push the messages of a queue to a session, as far as there is credit. QUEUE_IN_USE, UNKNOWN_QUEUE."""
+class SessionOperation(Operation[R_co], Generic[R_co]):
+    """An operation on one session, in every replication group that knows it."""
+
+    session: str
+
+
+class AddConsumer(MessageOperation[None]):
+    """Push the messages of a queue to a session, as far as there is credit. QUEUE_IN_USE, UNKNOWN_QUEUE.
+
+    With a `filter`, a selector or a policy, only messages that match; the others stay for other consumers.
+    """
 
     session: str
     key: int
@@ -160,26 +182,31 @@ class AddConsumer(QueueOperation[None]):
     no_ack: bool = False
     exclusive: bool = False
     priority: int = 0
+    filter: str = ""
 
 
-class CancelConsumer(Operation[None]):
+class CancelConsumer(SessionOperation[None]):
     """Push no more to this consumer."""
 
-    session: str
     key: int
 
 
-class GiveCredit(Operation[None]):
+class GiveCredit(SessionOperation[None]):
     """Let consumers have so many more messages: by consumer key, and by ~channel for the limit of a channel."""
 
-    session: str
     credits: list[tuple[int, int]]
 
 
-class LimitChannel(Operation[None]):
+class WithdrawCredit(SessionOperation[int]):
+    """Take credit of a consumer back, as far as it has not used it; the reply is how much was taken."""
+
+    key: int
+    credit: int
+
+
+class LimitChannel(SessionOperation[None]):
     """Let all consumers of one channel of a session together have so many more messages; None: no limit."""
 
-    session: str
     channel: int
     left: int | None
 
@@ -191,14 +218,14 @@ class TakenMessage(msgspec.Struct, array_like=True):
     left: int = 0
 
 
-class TakeMessage(QueueOperation[TakenMessage]):
+class TakeMessage(MessageOperation[TakenMessage]):
     """Lease one message to a session, if there is one."""
 
     session: str
     no_ack: bool = False
 
 
-class EndHeld(QueueOperation[None]):
+class EndHeld(MessageOperation[None]):
     """A session settles, gives back or rejects messages that it holds, and its consumers get credit."""
 
     session: str

@@ -6,6 +6,7 @@ commit. What goes to queues of other replication groups is sent there by the rou
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, Final, final
 
 from longhall.broker.feature_gates import check_exchanges
@@ -15,7 +16,8 @@ from longhall.broker.queues.consumers.session import NewConsumer
 from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.settle import settle
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.sending.publish import Published, Publishing
+from longhall.broker.queues.sending.publication import Published
+from longhall.broker.queues.sending.publish import ElsewhereMessages, Publishing
 from longhall.broker.queues.service import QueueService
 from longhall.broker.topic_administration import commit_event
 from longhall.broker.waiting import committed
@@ -26,12 +28,15 @@ from longhall.exchanges.exchange import Exchange
 from longhall.exchanges.field_table import decode_table
 from longhall.exchanges.names import names_of
 from longhall.names import CATALOGUE_SHARD
+from longhall.queues.messages import Accepted
 from longhall.service import exchange_operations as ops
 from longhall.service.local import LocalBroker
 from longhall.service.queue_operations import DeleteQueue, SendMessages
 from longhall.service.router import Router
 
 CLEAR_BATCH: Final = 1000
+
+Sends = list[tuple[RunningQueue, ElsewhereMessages, Pending[list[Accepted]]]]
 
 
 @final
@@ -63,7 +68,11 @@ class ExchangeService:
         broker.also(ops.ClearQueue, self._clear)
         broker.also(ops.AddConsumer, self._add_consumer)
         broker.also(ops.CancelConsumer, lambda op, caller: self._consumers.cancel(op.session, op.key))
+        broker.also(ops.RetireQueue, self._retire)
         broker.also(ops.GiveCredit, self._give_credit)
+        broker.also(
+            ops.WithdrawCredit, lambda op, caller: self._consumers.withdraw_credit(op.session, op.key, op.credit)
+        )
         broker.also(ops.LimitChannel, lambda op, caller: self._consumers.limit(op.session, op.channel, op.left))
         broker.also(ops.TakeMessage, self._take)
         broker.also(ops.EndHeld, self._end)
@@ -172,47 +181,69 @@ class ExchangeService:
 
     def _publish(self, op: ops.PublishMessages, caller: Caller) -> Pending[list[Published]]:
         publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
+        # Before the append, which may put later messages for the same queues into the outbox.
+        under_way: Sends = [
+            (self._find(name), some, self._send(name, some, caller)) for name, some in publishing.elsewhere.items()
+        ]
         pending = publishing.append()
-        if publishing.elsewhere:
-            return started(self._publish_elsewhere(publishing, pending, caller))
-        return pending
+        return started(self._publish_elsewhere(publishing, pending, under_way)) if under_way else pending
 
     async def _publish_elsewhere(
-        self, publishing: Publishing, here: Pending[list[Published]], caller: Caller
+        self, publishing: Publishing, here: Pending[list[Published]], under_way: Sends
     ) -> list[Published]:
-        under_way = [
-            (some, self._router.call(SendMessages(name, [message for _, message in some]), caller))
-            for name, some in publishing.elsewhere.items()
-        ]
         answers = await here
-        for some, pending in under_way:
+        for queue, some, pending in under_way:
             try:
-                codes = [(one.code, one.message) for one in await pending]
+                accepted = await pending
             except LonghallError as error:
-                codes = [(error.code, str(error))] * len(some)
-            for (at, _), (code, reason) in zip(some, codes, strict=True):
-                if code is not None:
-                    answers[at].code, answers[at].reason = code, reason
+                accepted = [Accepted(code=error.code, message=str(error)) for _ in some.places]
+            publishing.answer(queue, some.places, some.messages, accepted)
         return answers
+
+    def _send(self, name: str, some: ElsewhereMessages, caller: Caller) -> Pending[list[Accepted]]:
+        """Send directly to a queue of another group. Later messages that take the outbox wait for these."""
+        under_way = self._hall.outboxes.under_way
+        under_way[name] = under_way.get(name, 0) + 1
+        return started(self._sent(name, self._router.call(SendMessages(name, some.messages), caller)))
+
+    async def _sent(self, name: str, pending: Pending[list[Accepted]]) -> list[Accepted]:
+        under_way = self._hall.outboxes.under_way
+        try:
+            return await pending
+        finally:
+            under_way[name] -= 1
+            if not under_way[name]:
+                del under_way[name]
 
     # Queues
 
     async def _use(self, op: ops.UseQueue, caller: Caller) -> ops.QueueUse:
         queue = self._find(op.queue)
-        self._consumers.use(queue)
+        idle_ms = self._consumers.idle_ms(queue)
+        if op.counts:
+            self._consumers.use(queue)
         await committed(self._hall, queue.shard)
-        return ops.QueueUse(queue.available(), self._consumers.consumer_count(queue))
+        return ops.QueueUse(queue.available(), self._consumers.consumer_count(queue), idle_ms)
 
     async def _remove_queue(self, op: ops.RemoveQueue, caller: Caller) -> int:
-        queue = self._find(op.queue)
-        await committed(self._hall, queue.shard)
-        if op.if_unused and self._consumers.consumer_count(queue):
+        self._find(op.queue)
+        use = await self._router.call(ops.UseQueue(op.queue, counts=False), caller)
+        if op.if_unused and use.consumers:
             raise LonghallError(Code.QUEUE_IN_USE, f"'{op.queue}' has consumers.")
-        ready = queue.available()
-        if op.if_empty and ready:
-            raise LonghallError(Code.QUEUE_NOT_EMPTY, f"'{op.queue}' has {ready} messages.")
+        if op.if_empty and use.ready:
+            raise LonghallError(Code.QUEUE_NOT_EMPTY, f"'{op.queue}' has {use.ready} messages.")
         await self._router.call(DeleteQueue(op.queue), caller)
-        return ready
+        return use.ready
+
+    async def _retire(self, op: ops.RetireQueue, caller: Caller) -> bool:
+        queue = self._find(op.queue)
+        if queue.entry.topic_id != op.topic_id or queue.settings.amqp is None:
+            return False
+        use = await self._router.call(ops.UseQueue(op.queue, counts=False), caller)
+        if use.consumers or use.idle_ms < queue.settings.amqp.expires_ms:
+            return False
+        await self._router.call(DeleteQueue(op.queue), caller)
+        return True
 
     async def _clear(self, op: ops.ClearQueue, caller: Caller) -> int:
         queue = self._find(op.queue)
@@ -239,7 +270,7 @@ class ExchangeService:
     # Sessions
 
     def _add_consumer(self, op: ops.AddConsumer, caller: Caller) -> None:
-        consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority)
+        consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority, op.filter)
         self._consumers.consume(op.session, consumer)
 
     def _give_credit(self, op: ops.GiveCredit, caller: Caller) -> None:
@@ -251,18 +282,16 @@ class ExchangeService:
         delivery = await self._consumers.take(op.session, op.queue, op.no_ack)
         return ops.TakenMessage(delivery, queue.available() if delivery is not None else 0)
 
-    async def _end(self, op: ops.EndHeld, caller: Caller) -> None:
-        if op.how == ops.SETTLE:
-            ending = self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
-        elif op.how == ops.REQUEUE:
-            ending = self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)
-        elif op.how == ops.UNSEEN:
-            ending = self._consumers.hand_back(op.session, op.queue, op.receipts)
-        else:
-            ending = self._consumers.reject(op.session, op.queue, op.receipts)
+    def _end(self, op: ops.EndHeld, caller: Caller) -> Pending[None] | Coroutine[Any, Any, None]:
         for key, credit in op.credits:
             self._consumers.give_credit(op.session, key, credit)
-        await ending
+        if op.how == ops.SETTLE:
+            return self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
+        if op.how == ops.REQUEUE:
+            return self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)
+        if op.how == ops.UNSEEN:
+            return self._consumers.hand_back(op.session, op.queue, op.receipts)
+        return self._consumers.reject(op.session, op.queue, op.receipts)
 
 
 def _view(exchange: Exchange) -> ops.ExchangeView:

@@ -7,6 +7,7 @@ A queue in several groups looks like one:
     receipts    begin with the number of their group, and go back there
     pages       go through one group after the other
     counts      are added up
+    consumers   are added in all groups: see `placed_session`
 
 The order inside a FIFO group is that of its replication group; across groups there is none. A group that does not have
 the queue yet gets it from the hall's leader before it is asked again.
@@ -23,9 +24,10 @@ import msgspec
 from longhall.broker.configuration import ANY_HOST
 from longhall.broker.pending import Pending
 from longhall.cluster.placement.merged_replies import all_counts, all_depths, all_moves, one_move, parts_of_move
-from longhall.cluster.placement.placement_rules import lane_of
+from longhall.cluster.placement.placement_rules import lane_of, lane_of_moved
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.cluster.rpc.stream import IncomingStream
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import (
     Accepted,
@@ -38,9 +40,13 @@ from longhall.queues.messages import (
     Outgoing,
     Page,
 )
+from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.settings import QueueSettings
+from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
+from longhall.service.placed_consumers import PlacedConsumers
 from longhall.service.placed_receive import PlacedReceive
+from longhall.service.sessions import Sessions
 
 BETWEEN: Final = "."  # Separates the number of a group from its receipt or upload id.
 AGAIN_S: Final = 0.2  # Before messages are sent again to a group whose leader changes,
@@ -79,6 +85,12 @@ class Groups(Protocol):
     async def furnish(self, name: str) -> None:
         """Have the groups of a topic store what the hall's catalogue says of it."""
 
+    def leader(self, number: int) -> int:
+        """The node that leads a group; NOBODY if none is known."""
+
+    async def open_stream(self, number: int, verb: str, body: bytes, credit: int) -> IncomingStream:
+        """A stream from the leader of a group. NOT_LEADER if none can be asked."""
+
 
 class PlacedQueue(msgspec.Struct, frozen=True):
     """A queue from the local catalogue."""
@@ -92,13 +104,15 @@ class PlacedQueue(msgspec.Struct, frozen=True):
 class PlacedQueues:
     """Carries out operations on the messages of placed queues, from any node."""
 
-    def __init__(self, groups: Groups, find: Callable[[str], PlacedQueue | None]) -> None:
+    def __init__(self, groups: Groups, find: Callable[[str], PlacedQueue | None], sessions: Sessions) -> None:
         self._groups = groups
         self._find = find
         self._receive = PlacedReceive(groups)
+        self.consumers = PlacedConsumers(groups, sessions, self._ask)
         self._turn = 0
         self._actions: dict[type[Operation[Any]], Callable[[PlacedQueue, Any, Caller], Coroutine[Any, Any, Any]]] = {
             ops.SendMessages: self._send,
+            ops.DeliverOutbox: self._deliver,
             ops.ReceiveMessages: self._receive_messages,
             ops.SettleMessages: self._settle,
             ops.SettleWithSends: self._settle_with_sends,
@@ -121,6 +135,11 @@ class PlacedQueues:
             ops.ListMoves: self._list_moves,
             ops.MeasureQueue: self._measure,
             ops.CountQueue: self._count,
+            exchange_ops.AddConsumer: self.consumers.add,
+            exchange_ops.TakeMessage: self.consumers.take,
+            exchange_ops.EndHeld: self.consumers.end,
+            exchange_ops.UseQueue: self._use,
+            exchange_ops.ClearQueue: self._clear,
         }
 
     def find(self, name: str) -> PlacedQueue | None:
@@ -221,6 +240,22 @@ class PlacedQueues:
                 if error.code is not Code.NOT_LEADER:
                     raise
         return await self._ask(queue, near[0], op, caller)
+
+    async def _deliver(self, queue: PlacedQueue, op: ops.DeliverOutbox, caller: Caller) -> int:
+        """Messages of an outbox: each to its lane, which is the same for a repeat."""
+        if queue.topic_id != op.topic_id:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"The queue '{queue.name}' that is meant is gone.")
+        lanes: dict[int, list[tuple[int, OutboxEntry]]] = {}
+        for offset, entry in op.batch.rows:
+            lanes.setdefault(lane_of_moved(queue.settings, entry, offset), []).append((offset, entry))
+
+        async def deliver(lane: int, rows: list[tuple[int, OutboxEntry]]) -> int:
+            batch = msgspec.structs.replace(op.batch, rows=rows)
+            asked = ops.DeliverOutbox(queue.name, op.topic_id, batch)
+            reached: int = await self._ask(queue, queue.settings.wings[lane], asked, caller)
+            return reached if reached <= rows[-1][0] else op.batch.rows[-1][0] + 1
+
+        return min(await asyncio.gather(*(deliver(lane, rows) for lane, rows in lanes.items())))
 
     async def _receive_messages(self, queue: PlacedQueue, op: ops.ReceiveMessages, caller: Caller) -> list[Delivery]:
         wait_ms = op.wait_ms if op.wait_ms >= 0 else queue.settings.wait_ms
@@ -367,10 +402,8 @@ class PlacedQueues:
 
     async def _start_move(self, queue: PlacedQueue, op: ops.StartMove, caller: Caller) -> MoveTask:
         groups = queue.settings.wings
-        target = self.find(op.target) if op.target else None
-        if op.target and (target is None or target.settings.wings != groups):
-            said = f"'{op.target}' is placed elsewhere: nothing is moved between groups."
-            raise LonghallError(Code.INVALID_REQUEST, said)
+        if op.target and self._find(op.target) is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{op.target}'.")
         asked = msgspec.structs.replace(op, rate_max=-(-op.rate_max // len(groups)))
         return one_move(groups, await self.everywhere(queue, asked, caller))
 
@@ -380,6 +413,16 @@ class PlacedQueues:
 
     async def _measure(self, queue: PlacedQueue, op: ops.MeasureQueue, caller: Caller) -> Depth:
         return all_depths(await self.everywhere(queue, op, caller))
+
+    async def _use(self, queue: PlacedQueue, op: exchange_ops.UseQueue, caller: Caller) -> exchange_ops.QueueUse:
+        uses = await self.everywhere(queue, op, caller)
+        # Every group has all consumers of the queue.
+        return exchange_ops.QueueUse(
+            sum(one.ready for one in uses), max(one.consumers for one in uses), min(one.idle_ms for one in uses)
+        )
+
+    async def _clear(self, queue: PlacedQueue, op: exchange_ops.ClearQueue, caller: Caller) -> int:
+        return sum(await self.everywhere(queue, op, caller))
 
     async def _count(self, queue: PlacedQueue, op: ops.CountQueue, caller: Caller) -> Counts:
         return all_counts(await self.everywhere(queue, op, caller))

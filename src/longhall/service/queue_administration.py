@@ -6,14 +6,19 @@ and then the caller gets the reply.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, final
 
 import msgspec
 
 from longhall.broker.configuration import IN_THE_HALL, SHARE, UNPLACED
-from longhall.broker.default_placement import GroupFeature, default_placement, groups_support, lanes_of
-from longhall.broker.feature_gates import check_placement
+from longhall.broker.default_placement import (
+    GroupFeature,
+    default_placement,
+    follows_letters,
+    groups_support,
+    lanes_of,
+)
+from longhall.broker.feature_gates import check_outbox, check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
 from longhall.cluster.placement.placement_rules import check_letters, check_queue
@@ -61,7 +66,7 @@ class QueueAdministration:
         broker.also(ops.PurgeQueue, self._purge)
         broker.also(ops.ForkQueue, self._fork)
         broker.also(ops.ReceiveFromAny, self._receive_from_any)
-        broker.also(ops.StartMove, self._start_move)
+        broker.also(ops.DeliverOutbox, self._deliver_outbox)
         broker.also(ops.CancelMove, self._cancel_move)
 
     async def _create(self, op: ops.CreateQueue, caller: Caller) -> QueueView:
@@ -83,13 +88,16 @@ class QueueAdministration:
         """Create a queue where the rule of `default_placement` places it: in groups that are led, or in the hall."""
         letters = self._letters(settings)
         able = self._groups.spread()
-        placement = default_placement(len(able), settings.partitions, {}, settings, letters)
+        placement = default_placement(len(able), settings.partitions, {}, settings, letters, self._supports)
         settings = msgspec.structs.replace(settings, placement=placement)
         groups = [] if placement == IN_THE_HALL else able[: lanes_of(placement, settings.partitions)]
-        if groups and letters is not None and not groups_support(GroupFeature.DEAD_LETTERS):
+        if placement != IN_THE_HALL and letters is not None and follows_letters(settings, self._supports):
             groups = list(letters.wings)
             check_queue(settings)
         return await self._create_in(op, settings, groups)
+
+    def _supports(self, feature: GroupFeature) -> bool:
+        return groups_support(feature, self._hall.feature_level)
 
     async def _create_in(self, op: ops.CreateQueue, settings: QueueSettings, groups: list[int]) -> QueueView:
         """Create a queue in these groups, or in the hall without any."""
@@ -132,18 +140,20 @@ class QueueAdministration:
             await self._groups.furnish(op.queue)
 
     async def _switch(self, op: ops.SwitchQueue, caller: Caller) -> None:
-        await self._here_and_there(op, caller, lambda: self._queues.switch(op.queue, op.paused))
-
-    async def _purge(self, op: ops.PurgeQueue, caller: Caller) -> None:
-        await self._here_and_there(op, caller, lambda: self._queues.purge(op.queue))
-
-    async def _here_and_there(
-        self, op: ops.QueueOperation[None], caller: Caller, here: Callable[[], Awaitable[None]]
-    ) -> None:
-        await here()
+        await self._queues.switch(op.queue, op.paused)
         queue = self._placed.find(op.queue)
         if queue is not None:
             await self._placed.everywhere(queue, op, caller)
+
+    async def _purge(self, op: ops.PurgeQueue, caller: Caller) -> None:
+        """The hall notes the time of a purge last, and the groups do not ask for the time between two purges: a purge
+        that failed in one of them can be repeated.
+        """
+        queue = self._placed.find(op.queue)
+        if queue is not None:
+            self._queues.check_purge(op.queue)
+            await self._placed.everywhere(queue, ops.PurgeQueue(op.queue, apart_ms=0), caller)
+        await self._queues.purge(op.queue)
 
     async def _fork(self, op: ops.ForkQueue, caller: Caller) -> QueueView:
         self._refuse_placed(op.queue, "be forked")
@@ -165,11 +175,12 @@ class QueueAdministration:
 
         return await self._weighted.receive(op, receive)
 
-    async def _start_move(self, op: ops.StartMove, caller: Caller) -> MoveTask:
-        if op.target and self._placed.find(op.target) is not None:
-            said = f"'{op.target}' is placed elsewhere: nothing is moved between groups."
-            raise LonghallError(Code.INVALID_REQUEST, said)
-        return await self._queues.start_move(op.queue, op.target, op.rate_max, op.ids, op.filter)
+    async def _deliver_outbox(self, op: ops.DeliverOutbox, caller: Caller) -> int:
+        """Messages that a wing has for a queue, wherever that is."""
+        queue = self._placed.find(op.queue)
+        if queue is not None:
+            return await self._placed.carry_out(queue, op, caller)
+        return await self._queues.take_in(op.queue, op.topic_id, op.batch)
 
     async def _cancel_move(self, op: ops.CancelMove, caller: Caller) -> MoveTask:
         return await self._placed.cancel_move(op, caller) or await self._queues.cancel_move(op.task_id)
@@ -186,7 +197,10 @@ class QueueAdministration:
         return list(letters.wings)
 
     def _check_letters(self, name: str, settings: QueueSettings) -> None:
-        check_letters(name, settings, self._letters(settings))
+        letters = self._letters(settings)
+        check_letters(name, settings, letters)
+        if letters is not None and letters.wings != settings.wings:
+            check_outbox(self._hall)
 
     def _letters(self, settings: QueueSettings) -> QueueSettings | None:
         """The settings of the dead-letter queue, if there is one."""

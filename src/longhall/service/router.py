@@ -11,6 +11,7 @@ that does not know of its deposition lacks what was created and deleted since.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast, final
@@ -27,6 +28,7 @@ from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.messages import Delivery, QueueView
 from longhall.service.call_codec import decode_call
+from longhall.service.exchange_operations import AddConsumer, CancelConsumer, LimitChannel, TakeMessage
 from longhall.service.local import LocalBroker
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_operations import (
@@ -37,6 +39,9 @@ from longhall.service.queue_operations import (
     undelivered,
 )
 from longhall.service.sessions import Sessions
+
+KNOWN_LOOK_S: Final = 0.02  # The interval at which a node looks whether it knows a new queue,
+KNOWN_LOOKS_MAX: Final = 100  # and how often.
 
 # The errors that a deposed leader could return wrongly.
 TO_CONFIRM: Final = frozenset(
@@ -135,6 +140,11 @@ class Router:
             elsewhere = self._in_groups(operation, caller)
             if elsewhere is not None:
                 return elsewhere
+            placed = self._placed
+            if placed is not None and isinstance(operation, AddConsumer | TakeMessage) and not self.leads:
+                return started(self._when_known(operation, caller))
+            if placed is not None and isinstance(operation, CancelConsumer | LimitChannel):
+                return self._kept(operation, started(self._on_session(placed, operation, caller)))
             if self.leads:
                 return self._here(operation, caller)
             return self._ask(operation, caller)
@@ -149,6 +159,26 @@ class Router:
         if queue is None:
             return None
         return self._kept(operation, started(self._placed.carry_out(queue, operation, caller)))
+
+    async def _on_session(self, placed: PlacedQueues, operation: CancelConsumer | LimitChannel, caller: Caller) -> Any:
+        """Carry out an operation on a session in the groups that know it, and at the hall's leader."""
+        if isinstance(operation, LimitChannel):
+            await placed.consumers.limit(operation)
+        elif await placed.consumers.cancel(operation, caller):
+            return None
+        return await (self._here(operation, caller) if self.leads else self._ask(operation, caller))
+
+    async def _when_known(self, operation: AddConsumer | TakeMessage, caller: Caller) -> Any:
+        """Wait until this node knows the queue: only then it knows who stores it."""
+        for _ in range(KNOWN_LOOKS_MAX):
+            if self._views.view(operation.queue) is not None:
+                break
+            await asyncio.sleep(KNOWN_LOOK_S)
+        assert self._placed is not None
+        queue = self._placed.find(operation.queue)
+        if queue is not None:
+            return await self._placed.carry_out(queue, operation, caller)
+        return await (self._here(operation, caller) if self.leads else self._ask(operation, caller))
 
     def _ask(self, operation: Operation[R], caller: Caller) -> Pending[R]:
         assert self._leader is not None
@@ -209,9 +239,11 @@ class Router:
         operation = call.operation
         if call.incarnation and self._topics is not None and isinstance(operation, QueueOperation):
             self._topics.check_incarnation(operation.queue, call.incarnation)
-        # The caller may not know yet that groups store a queue which was just created.
-        pending = self._in_groups(operation, call.caller) or self._here(operation, call.caller)
-        return pending, encode_reply
+        # The caller may not know yet that groups store a queue which was just created; it waits with consumers.
+        in_groups = None
+        if not isinstance(operation, AddConsumer | TakeMessage):
+            in_groups = self._in_groups(operation, call.caller)
+        return in_groups or self._here(operation, call.caller), encode_reply
 
     def _return(self, queue: str, deliveries: list[Delivery]) -> None:
         """Return messages whose receiver has gone away, without counting an attempt."""

@@ -5,7 +5,8 @@
     the stream breaks      the owner is told, and the session is opened again at the next leader
 
 A stream under credit holds back only its own session; the leader closes the session when the stream ends, so the
-messages of a client go back to their queues when its process dies.
+messages of a client go back to their queues when its process dies. `placed_consumers` opens the same streams to the
+leaders of other replication groups, for the queues that these store.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, final
 
 import msgspec
@@ -30,6 +32,7 @@ CREDIT: Final = 64  # Items in progress.
 ITEM_BYTES_MAX: Final = 512 * 1024  # Of bodies, unless one message is larger.
 UNSENT_MAX: Final = 16  # Pushes that wait for credit; then the session is not writable.
 PAUSE_S: Final = 0.1
+CHANGED_S: Final = 0.5  # The interval of the check for a replaced leader.
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: Final = msgspec.msgpack.Decoder(list[PushedMessages])
@@ -46,22 +49,98 @@ class PushReceiver(PushSink, Protocol):
         """The leader is gone; another one may push the same messages again."""
 
 
+class SessionPart(Protocol):
+    """What a session has beside its link to the leader of the hall; it ends with the session."""
+
+    def close(self) -> None:
+        """The connection is gone."""
+
+    def readable(self) -> None:
+        """The client reads again."""
+
+
+@final
+class SessionStream:
+    """The pushes of one leader after another to one receiver. At most one stream is open at a time."""
+
+    def __init__(
+        self,
+        open_stream: Callable[[], Awaitable[IncomingStream]],
+        leader: Callable[[], int],
+        receiver: PushReceiver,
+    ) -> None:
+        self.is_ready = False
+        self._open_stream = open_stream
+        self._leader = leader
+        self._receiver = receiver
+        self._readable = asyncio.Event()
+
+    def readable(self) -> None:
+        """The client reads again."""
+        self._readable.set()
+
+    async def follow(self) -> None:
+        """Open a stream and pass on its pushes until it breaks."""
+        try:
+            await self._follow()
+        except (OSError, TimeoutError, LonghallError) as error:
+            _log.debug("a session is not open", extra={"reason": str(error)})
+        except Exception:
+            _log.exception("a session failed and is opened again")
+        if self.is_ready:
+            self.is_ready = False
+            self._receiver.session_lost()
+
+    async def _follow(self) -> None:
+        leader = self._leader()
+        stream = await self._open_stream()
+        watch = asyncio.get_running_loop().create_task(self._watch(stream, leader), name="watch a session")
+        try:
+            async for item in stream:
+                if not item:
+                    self.is_ready = True
+                    self._receiver.session_opened()
+                    continue
+                for push in _decoder.decode(item):
+                    self._receiver.push(push)
+                while not self._receiver.is_writable:
+                    self._readable.clear()
+                    await self._readable.wait()
+        finally:
+            watch.cancel()
+            stream.close()
+
+    async def _watch(self, stream: IncomingStream, leader: int) -> None:
+        """End the stream when another node leads: the old leader may be suspended, and would never end it."""
+        while True:
+            await asyncio.sleep(CHANGED_S)
+            if self._leader() != leader:
+                stream.close()
+                stream.ended(ConnectionError("another node leads"))
+                return
+
+
 @final
 class SessionLink:
     """The session of one connection, until it is closed."""
 
     def __init__(self, sessions: Sessions, session_id: str, owner: PushReceiver) -> None:
         self.session_id = session_id
-        self.is_ready = False
+        self.owner = owner
+        self.parts: list[SessionPart] = []
         self._sessions = sessions
-        self._owner = owner
         self._task: asyncio.Task[None] | None = None
         self._is_local = False
-        self._readable = asyncio.Event()
+        self._stream = SessionStream(lambda: sessions.open_stream(session_id), lambda: sessions.leader, owner)
         if sessions.leads:
             self._open_here()
         else:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="session")
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the leader of the hall knows the session."""
+        return self._is_local or self._stream.is_ready
 
     def close(self) -> None:
         """The connection is gone."""
@@ -69,49 +148,28 @@ class SessionLink:
             self._task.cancel()
         if self._is_local:
             self._sessions.registry.close(self.session_id)
+        for part in self.parts:
+            part.close()
+        self._sessions.closed(self)
 
     def readable(self) -> None:
         """The client reads again."""
-        self._readable.set()
+        self._stream.readable()
         if self._is_local:
             self._sessions.registry.wake(self.session_id)
+        for part in self.parts:
+            part.readable()
 
     def _open_here(self) -> None:
-        self._sessions.registry.open(self.session_id, self._owner)
-        self._is_local = self.is_ready = True
-        self._owner.session_opened()
+        self._sessions.registry.open(self.session_id, self.owner)
+        self._is_local = True
+        self.owner.session_opened()
 
     async def _run(self) -> None:
-        while True:
-            if self._sessions.leads:
-                self._open_here()
-                return
-            try:
-                await self._follow()
-            except (OSError, TimeoutError, LonghallError) as error:
-                _log.debug("a session is not open", extra={"reason": str(error)})
-            except Exception:
-                _log.exception("a session failed and is opened again")
-            if self.is_ready:
-                self.is_ready = False
-                self._owner.session_lost()
+        while not self._sessions.leads:
+            await self._stream.follow()
             await asyncio.sleep(PAUSE_S)
-
-    async def _follow(self) -> None:
-        stream = await self._sessions.open_stream(self.session_id)
-        try:
-            async for item in stream:
-                if not item:
-                    self.is_ready = True
-                    self._owner.session_opened()
-                    continue
-                for push in _decoder.decode(item):
-                    self._owner.push(push)
-                while not self._owner.is_writable:
-                    self._readable.clear()
-                    await self._readable.wait()
-        finally:
-            stream.close()
+        self._open_here()
 
 
 @final
@@ -158,6 +216,7 @@ class Sessions:
 
     def __init__(self, registry: ConsumerRegistry) -> None:
         self.registry = registry
+        self.links: dict[str, SessionLink] = {}  # Of the connections of this process.
         self._leadership: Leadership | None = None
         self._peers: Peers | None = None
 
@@ -165,27 +224,38 @@ class Sessions:
         """Connect to other processes."""
         self._leadership = leadership
         self._peers = peers
-        peers.serve_stream(SESSION, self._serve, Audience.GUESTS)
+        peers.serve_stream(SESSION, self.serve, Audience.GUESTS)
 
     @property
     def leads(self) -> bool:
         """True if this process leads the hall."""
         return self._leadership is None or self._leadership.leads(CATALOGUE_SHARD)
 
+    @property
+    def leader(self) -> int:
+        """The node that leads the hall; NOBODY if none is known."""
+        return self._leadership.leader_node(CATALOGUE_SHARD) if self._leadership is not None else NOBODY
+
     def open(self, session_id: str, owner: PushReceiver) -> SessionLink:
         """Open a session for a connection."""
-        return SessionLink(self, session_id, owner)
+        link = self.links[session_id] = SessionLink(self, session_id, owner)
+        return link
+
+    def closed(self, link: SessionLink) -> None:
+        """A connection of this process is gone."""
+        self.links.pop(link.session_id, None)
 
     async def open_stream(self, session_id: str) -> IncomingStream:
         """A stream of pushes from the leader. NOT_LEADER if none is known."""
         assert self._leadership is not None
         assert self._peers is not None
-        leader = self._leadership.leader_node(CATALOGUE_SHARD)
+        leader = self.leader
         if leader in (NOBODY, self._leadership.node):
             raise LonghallError(Code.NOT_LEADER, "no leader is known")
         return await self._peers.open_stream(leader, SESSION, session_id.encode(), CREDIT)
 
-    def _serve(self, node: int, body: bytes, stream: OutgoingStream) -> None:
+    def serve(self, node: int, body: bytes, stream: OutgoingStream) -> None:
+        """Open a session for a connection of another process; it ends with the stream."""
         if not self.leads:
             stream.end(LonghallError(Code.NOT_LEADER, "another node leads by now"))
             return

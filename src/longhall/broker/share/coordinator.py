@@ -109,6 +109,18 @@ class ShareGroupCoordinator:
         if group.members:
             raise LonghallError(Code.GROUP_NOT_EMPTY, f"Group {group_id} has {len(group.members)} members.")
 
+    def create_empty(self, group_id: str) -> None:
+        """Create a group that does not exist yet, as Kafka does before it sets offsets. GROUP_NOT_EMPTY if it has
+        members, GROUP_UNKNOWN if it is a group of another type.
+        """
+        if self.find(group_id) is not None:
+            self.check_empty(group_id)
+            return
+        self._check_type(group_id)
+        self._groups.find_or_create(group_id)
+        self._groups.note_empty(group_id, self._hall.time.now_ms())
+        self._arm()
+
     async def delete_group(self, group_id: str) -> Code | None:
         """Delete a group without members, with its cursors. A queue that it consumed stays."""
         try:

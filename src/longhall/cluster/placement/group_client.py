@@ -19,6 +19,7 @@ from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.leader_client import LeaderClient, OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
 from longhall.cluster.rpc.peers import GUESTS_FROM, Peers
+from longhall.cluster.rpc.stream import IncomingStream
 from longhall.coordination.ports import CoordinationError, Coordinator, ShardState, Watch
 from longhall.coordination.ports import MemberDescription as Described
 from longhall.coordination.watches import report_failure
@@ -191,6 +192,12 @@ class GroupClient:
             return self._leader.call(operation, caller, now=now, incarnation=incarnation, on_late=on_late)
         except LonghallError as error:
             return failed(error)
+
+    async def open_stream(self, verb: str, body: bytes, credit: int) -> IncomingStream:
+        """A stream from the leader of the group. NOT_LEADER if none can be asked."""
+        if self._peers is None or not self.is_led:
+            raise LonghallError(Code.NOT_LEADER, f"no leader of {self.label} is known here yet; try again")
+        return await self._peers.open_stream(self._state.leader, verb, body, credit)
 
     async def ask(self, node: int, verb: str, timeout_s: float) -> bytes:
         """Ask one node of the group, whether it leads or not; see `Peers.request`."""

@@ -16,13 +16,16 @@ from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.pending import Pending, failed
 from longhall.broker.placement import WING_STEP, PartitionLocation
+from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.placement_rules import reserved_hosts
 from longhall.cluster.placement.topic_presence import TopicPresence
+from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
+from longhall.cluster.rpc.stream import IncomingStream
 from longhall.coordination.ports import Coordinator, ReplicationGroup, Watch
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -188,6 +191,21 @@ class GroupDirectory:
             code = Code.NOT_LEADER if now else Code.NOT_READY
             return failed(LonghallError(code, f"the group {number} is not known here yet; try again"))
         return client.call(operation, caller, now=now, incarnation=incarnation, on_late=on_late)
+
+    def leader(self, number: int) -> int:
+        """The node that leads a group; NOBODY if none is known."""
+        client = self._clients.get(number)
+        return client.state.leader if client is not None and client.is_led else NOBODY
+
+    async def open_stream(self, number: int, verb: str, body: bytes, credit: int) -> IncomingStream:
+        """A stream from the leader of a group. NOT_LEADER if none can be asked."""
+        client = self._clients.get(number)
+        if client is None:
+            raise LonghallError(Code.NOT_LEADER, f"the group {number} is not known here yet; try again")
+        return await client.open_stream(verb, body, credit)
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        return await self.call(group, WriteMarkers(request))
 
 
 def _nobody_remembers(wings: list[ReplicationGroup]) -> None:

@@ -18,6 +18,7 @@ from longhall.broker.configuration import ANY_HOST, PARTS, QUOTA_BYTES, QUOTA_ME
 from longhall.coordination.ports import ReplicationGroup
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
+from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.settings import QueueSettings
 from longhall.topics.quota import UNLIMITED
 
@@ -136,6 +137,8 @@ def check_queue(settings: QueueSettings) -> None:
         wrong = "A queue in wings has as many parts as it is made with: leave parts_max away."
     elif settings.audit != "off":
         wrong = "What is given out in wings is not written down: a queue with an audit is kept by the hall."
+    elif settings.amqp is not None and settings.amqp.letters_exchange is not None:
+        wrong = "The hall has the exchanges: a queue whose dead letters go through an exchange is kept by the hall."
     elif settings.placement not in (ANY_HOST, PARTS):
         return
     elif settings.delivery == "at-most-once":
@@ -153,15 +156,24 @@ def check_queue(settings: QueueSettings) -> None:
 
 
 def check_letters(name: str, settings: QueueSettings, letters: QueueSettings | None) -> None:
-    """Raises INVALID_CONFIGURATION unless the dead-letter queue is in the same groups: a message moves in one step."""
-    if settings.dead_letters is None or letters is None:
+    """Raises INVALID_CONFIGURATION for a dead-letter queue in another group that could not take all messages."""
+    if settings.dead_letters is None or letters is None or letters.wings == settings.wings:
         return
-    if letters.wings != settings.wings:
+    if settings.whole_bytes_max:
         raise LonghallError(
             Code.INVALID_CONFIGURATION,
-            f"The dead letters of '{name}' have to be kept where it is: '{settings.dead_letters.queue}' is placed "
-            "elsewhere.",
+            f"'{name}' takes messages in chunks (whole_bytes_max), and the chunks stay in their replication group: "
+            f"its dead-letter queue '{settings.dead_letters.queue}' has to be placed like it.",
         )
+
+
+def lane_of_moved(settings: QueueSettings, entry: OutboxEntry, offset: int) -> int:
+    """The lane for a message of another group's outbox. A repeat has the same lane, which recognises it."""
+    if entry.message is not None:
+        return lane_of(settings, entry.message, offset)
+    if settings.fifo:
+        return zlib.crc32(entry.group.encode()) % settings.partitions % len(settings.wings)
+    return offset % len(settings.wings)
 
 
 def configuration_in_wing(configuration: Mapping[str, str], lanes: int) -> dict[str, str]:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 from longhall.broker.background import cancel
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.pending import Pending, started
+from longhall.broker.pending import Pending, completed, started
 from longhall.broker.queues.consumers.queue_consumers import QueueConsumers, whole
 from longhall.broker.queues.consumers.session import (
     DIRECT,
@@ -35,7 +35,7 @@ from longhall.broker.queues.delivery.settle import change_leases, hand_back, set
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.queues.write import write_queue
-from longhall.broker.waiting import committed
+from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Returned
 from longhall.queues.leases import LEASED
@@ -49,6 +49,12 @@ SWEEP_S: Final = 0.1
 _log = logging.getLogger("longhall.queues")
 
 
+class QueueEnds(Protocol):
+    """Deletes a queue that ends with its consumers, its connection, or its time; no effect if it is gone."""
+
+    async def end(self, queue: RunningQueue) -> None: ...
+
+
 @final
 class ConsumerRegistry:
     """The sessions of one hall, by id, and the consumers of its queues, by the number of the queue."""
@@ -59,7 +65,13 @@ class ConsumerRegistry:
         self._queues: dict[int, QueueConsumers] = {}
         self._used_s: dict[int, float] = {}  # When a queue with an end of use was used last.
         self._reclaim_until_s = 0.0
+        self._ends: QueueEnds = LocalQueueEnds(hall)
+        self._ending: set[int] = set()  # Queues that are being deleted.
         self._task: asyncio.Task[None] | None = None
+
+    def join(self, ends: QueueEnds) -> None:
+        """Delete queues in this way, in a cluster: everywhere."""
+        self._ends = ends
 
     def start(self) -> None:
         """Begin to lead: give back what sessions of an earlier leader held."""
@@ -118,8 +130,12 @@ class ConsumerRegistry:
     # Consumers
 
     def consume(self, session_id: str, asked: NewConsumer) -> None:
-        """Add a consumer. QUEUE_IN_USE if it or another one wants the queue for itself."""
+        """Add a consumer; no effect if the session has it. QUEUE_IN_USE if it or another one wants to be alone,
+        INVALID_REQUEST for a filter that is none.
+        """
         session = self.session(session_id)
+        if asked.key in session.consumers:
+            return
         name, exclusive = asked.queue, asked.exclusive
         queue = self._find(name)
         consumers = self._queues.get(queue.number)
@@ -131,9 +147,11 @@ class ConsumerRegistry:
         if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX:
             raise LonghallError(Code.OVERLOADED, "too many consumers of one connection")
         if consumers is None:
-            consumers = self._queues[queue.number] = QueueConsumers(self._hall, queue, self._gone)
-        consumer = session.consumers[asked.key] = Consumer(session, asked)
+            consumers = QueueConsumers(self._hall, queue, self._gone)
+        consumer = Consumer(session, asked)
         consumers.add(consumer)
+        self._queues[queue.number] = consumers
+        session.consumers[asked.key] = consumer
         self.use(queue)
 
     async def cancel(self, session_id: str, key: int) -> None:
@@ -141,7 +159,7 @@ class ConsumerRegistry:
         session = self.sessions.get(session_id)
         unused = self._leave(session, key) if session is not None else None
         if unused is not None:
-            await _delete(self._hall, unused)
+            await self._ends.end(unused)
 
     def _leave(self, session: ConsumerSession, key: int) -> RunningQueue | None:
         """Remove a consumer; returns the queue if that ends with it."""
@@ -185,6 +203,16 @@ class ConsumerRegistry:
         if consumers is not None:
             consumers.changed()
 
+    def withdraw_credit(self, session_id: str, key: int, credit: int) -> int:
+        """Take back credit that a consumer has not used; returns how much."""
+        session = self.sessions.get(session_id)
+        consumer = session.consumers.get(key) if session is not None else None
+        if consumer is None:
+            return 0
+        taken = max(min(credit, consumer.credit), 0)
+        consumer.credit -= taken
+        return taken
+
     def wake(self, session_id: str) -> None:
         """The client of a session reads again."""
         session = self.sessions.get(session_id)
@@ -220,15 +248,24 @@ class ConsumerRegistry:
         if no_ack:
             settle(self._hall, queue, [receipt])
         else:
-            session.hold(name, receipt)
+            session.hold(name, [receipt])
         return deliveries[0]
 
-    async def settle(self, session_id: str, name: str, receipts: list[str], consumer: str) -> None:
+    def settle(self, session_id: str, name: str, receipts: list[str], consumer: str) -> Pending[None]:
         """A client is done with these messages."""
         self._release(session_id, name, receipts)
         queue = self._hall.running_queue(name)
-        if queue is not None:
-            await settle(self._hall, queue, receipts, consumer)
+        if queue is None:
+            return completed(None)
+        settled = settle(self._hall, queue, receipts, consumer)
+        if not settled.known:
+            later = started(_awaited(settled))
+            later.keep()
+            return later
+        done: Pending[None] = Pending()
+        done.decide(None)
+        when_committed(self._hall, queue.shard, done)
+        return done
 
     async def requeue(self, session_id: str, name: str, receipts: list[str], consumer: str) -> None:
         """A client gives these back."""
@@ -266,6 +303,11 @@ class ConsumerRegistry:
 
     # The end of queues
 
+    def idle_ms(self, queue: RunningQueue) -> int:
+        """The time since the last use of a queue with an end of use; 0 for others."""
+        used_s = self._used_s.get(queue.number)
+        return int((asyncio.get_running_loop().time() - used_s) * 1000) if used_s is not None else 0
+
     def use(self, queue: RunningQueue) -> None:
         """A queue is in use now."""
         if queue.settings.amqp is not None and queue.settings.amqp.expires_ms:
@@ -288,9 +330,9 @@ class ConsumerRegistry:
                 amqp = queue.settings.amqp
                 if amqp is None:
                     continue
-                if amqp.owner and now_s > self._reclaim_until_s and amqp.owner not in self.sessions:
+                if not self._hall.options.wing and self._is_orphan(amqp.owner, now_s):
                     self._delete(queue)
-                elif amqp.expires_ms and not self.consumer_count(queue):
+                elif self._is_here(queue) and amqp.expires_ms and not self.consumer_count(queue):
                     used_s = self._used_s.setdefault(queue.number, now_s)
                     if now_s - used_s > amqp.expires_ms / 1000:
                         self._delete(queue)
@@ -299,9 +341,24 @@ class ConsumerRegistry:
             for consumers in [one for one in self._queues.values() if one.queue.removed]:
                 self._gone(consumers)
 
+    def _is_orphan(self, owner: str, now_s: float) -> bool:
+        """True if the connection of an exclusive queue is gone. The leader of the hall knows all connections."""
+        return bool(owner) and now_s > self._reclaim_until_s and owner not in self.sessions
+
+    def _is_here(self, queue: RunningQueue) -> bool:
+        """True if this hall stores the queue, and its consumers are here."""
+        return bool(self._hall.options.wing) or not queue.settings.wings
+
     def _delete(self, queue: RunningQueue) -> None:
-        if not queue.removed:
-            started(_delete(self._hall, queue)).when_done(_log_failure)
+        if not queue.removed and queue.number not in self._ending:
+            self._ending.add(queue.number)
+            started(self._end(queue)).when_done(_log_failure)
+
+    async def _end(self, queue: RunningQueue) -> None:
+        try:
+            await self._ends.end(queue)
+        finally:
+            self._ending.discard(queue.number)
 
     def _return_orphans(self, queue: RunningQueue) -> None:
         leases = queue.queue.state.leases
@@ -326,20 +383,28 @@ class ConsumerRegistry:
         queue = self._hall.running_queue(name)
         if queue is None:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
-        if queue.settings.wings:
-            raise LonghallError(
-                Code.INVALID_REQUEST,
-                f"The queue '{name}' is placed in groups: consumers cannot be pushed its messages.",
-            )
+        if not self._is_here(queue):
+            raise LonghallError(Code.NOT_READY, f"Other groups store the queue '{name}', and have its consumers.")
         return queue
 
 
-async def _delete(hall: Hall, queue: RunningQueue) -> None:
-    try:
-        await queue_administration.delete(hall, queue)
-    except LonghallError as error:
-        if error.code is not Code.UNKNOWN_QUEUE:
-            raise
+@final
+class LocalQueueEnds:
+    """Deletes queues of a hall that has no other groups."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+
+    async def end(self, queue: RunningQueue) -> None:
+        try:
+            await queue_administration.delete(self._hall, queue)
+        except LonghallError as error:
+            if error.code is not Code.UNKNOWN_QUEUE:
+                raise
+
+
+async def _awaited(pending: Pending[Any]) -> None:
+    await pending
 
 
 def _log_failure(done: Pending[Any]) -> None:

@@ -64,7 +64,7 @@ async def tx_commit(channel: Channel, arguments: Arguments, content: Content | N
     ends, channel.transaction_ends = channel.transaction_ends, []
     await connection.publisher.commit(channel, published)
     for how, ended in ends:
-        connection.acknowledgements.end(channel, ended, how)
+        connection.acknowledgements.end(ended, how, channel.limited)
     await connection.acknowledgements.ended()
     connection.write(method_frame(channel.number, methods.TX_COMMIT_OK))
 

@@ -1,0 +1,313 @@
+"""The part of a client's session that is in other replication groups: a stream from the leader of each.
+
+    a group's leader changes     its stream is opened again, and the consumers are added there with what credit is left
+    a delivery                   its receipt begins with the number of the group, and goes back there
+    the queue is deleted         the client is told once, whichever group says it first
+    the connection ends          every stream is closed, and the groups return what the client held
+
+Credit is divided among the groups of a queue. A consumer with less credit than its queue has groups lends it to one
+group after the other: what lies idle for ROTATE_S moves on, so that every group is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgspec
+
+from longhall.broker.queues.consumers.session import PushedMessages
+from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.errors import Code, LonghallError
+from longhall.service.exchange_operations import (
+    AddConsumer,
+    CancelConsumer,
+    GiveCredit,
+    LimitChannel,
+    WithdrawCredit,
+)
+from longhall.service.placed_credit import PlacedConsumer
+from longhall.service.sessions import CREDIT, PAUSE_S, SESSION, SessionLink, SessionStream
+
+if TYPE_CHECKING:
+    from longhall.service.placed_queues import Groups, PlacedQueue
+
+READY_S_MAX: Final = 8.0  # For the leader of a group to open the session.
+ROTATE_S: Final = 0.25
+BETWEEN: Final = "."  # Separates the number of a group from its receipt.
+
+_log = logging.getLogger("longhall.service")
+
+Ask = Callable[["PlacedQueue", int, Operation[Any], Caller], Awaitable[Any]]
+
+
+@final
+class GroupSession:
+    """The session at the leader of one group. Fulfils `PushReceiver`."""
+
+    def __init__(self, session: PlacedSession, groups: Groups, number: int) -> None:
+        self.number = number
+        self.life = 0  # Counts the streams: what was added in an earlier one is gone.
+        self.held: dict[str, tuple[int, int]] = {}  # By receipt: the consumer, 0 if none, and its channel.
+        self._session = session
+        self._ready = asyncio.Event()
+        self._adding: asyncio.Task[None] | None = None
+        body = session.link.session_id.encode()
+        self._stream = SessionStream(
+            lambda: groups.open_stream(number, SESSION, body, CREDIT), lambda: groups.leader(number), self
+        )
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="session of a group")
+
+    async def _run(self) -> None:
+        while True:
+            await self._stream.follow()
+            await asyncio.sleep(PAUSE_S)
+
+    @property
+    def is_ready(self) -> bool:
+        """True if a leader of the group knows the session."""
+        return self._stream.is_ready
+
+    def close(self) -> None:
+        """The connection is gone."""
+        self._task.cancel()
+        if self._adding is not None:
+            self._adding.cancel()
+
+    def readable(self) -> None:
+        """The client reads again."""
+        self._stream.readable()
+
+    async def opened(self) -> int:
+        """Wait until the session is open; returns its life. NOT_READY if no leader opens it in time."""
+        try:
+            async with asyncio.timeout(READY_S_MAX):
+                await self._ready.wait()
+        except TimeoutError:
+            raise LonghallError(Code.NOT_READY, f"the group {self.number} has no leader; try again") from None
+        return self.life
+
+    def count(self, key: int) -> int:
+        """How many messages of this group a consumer holds."""
+        return sum(1 for one, _ in self.held.values() if one == key)
+
+    def count_channel(self, channel: int) -> int:
+        """How many messages of this group all consumers of a channel hold."""
+        return sum(1 for key, one in self.held.values() if one == channel and key)
+
+    # As a receiver
+
+    @property
+    def is_writable(self) -> bool:
+        return self._session.link.owner.is_writable
+
+    def push(self, push: PushedMessages) -> None:
+        if not push.deliveries:
+            self._session.cancelled(push.consumer, push.queue)
+            return
+        consumer = self._session.consumers.get(push.consumer)
+        channel = consumer.asked.channel if consumer is not None else 0
+        for delivery in push.deliveries:
+            if delivery.receipt:
+                self.held[delivery.receipt] = (push.consumer, channel)
+                delivery.receipt = f"{self.number}{BETWEEN}{delivery.receipt}"
+        self._session.link.owner.push(push)
+
+    def session_opened(self) -> None:
+        self.life += 1
+        self._ready.set()
+        consumers = [one for one in self._session.consumers.values() if self.number in one.added]
+        if consumers:
+            self._adding = asyncio.get_running_loop().create_task(self._add_again(consumers), name="add consumers")
+
+    def session_lost(self) -> None:
+        self._ready.clear()
+        if self._adding is not None:
+            self._adding.cancel()
+        # The next leader has returned these to their queues. The client still holds them, and ends them in vain.
+
+    async def _add_again(self, consumers: list[PlacedConsumer]) -> None:
+        """Add consumers at a leader that does not know them, until it has them or they are gone."""
+        for consumer in consumers:
+            while self._session.consumers.get(consumer.asked.key) is consumer:
+                try:
+                    await self._session.add_at(self, consumer)
+                    break
+                except LonghallError as error:
+                    if error.code in (Code.QUEUE_IN_USE, Code.UNKNOWN_QUEUE):
+                        self._session.cancelled(consumer.asked.key, consumer.queue.name)
+                        break
+                    _log.info("a consumer waits for a group", extra={"group": self.number, "reason": str(error)})
+                await asyncio.sleep(PAUSE_S)
+
+
+@final
+class PlacedSession:
+    """The groups that know one session, and its consumers there. Fulfils `SessionPart`."""
+
+    def __init__(self, link: SessionLink, groups: Groups, ask: Ask) -> None:
+        self.link = link
+        self.consumers: dict[int, PlacedConsumer] = {}
+        self._groups = groups
+        self._ask = ask
+        self._sessions: dict[int, GroupSession] = {}
+        self._limits: dict[int, int] = {}  # By channel: what all its consumers in groups may hold together.
+        self._rotation: asyncio.Task[None] | None = None
+        link.parts.append(self)
+
+    def close(self) -> None:
+        for one in self._sessions.values():
+            one.close()
+        if self._rotation is not None:
+            self._rotation.cancel()
+
+    def readable(self) -> None:
+        for one in self._sessions.values():
+            one.readable()
+
+    def at(self, number: int) -> GroupSession:
+        """The session at one group, opened if needed."""
+        found = self._sessions.get(number)
+        if found is None:
+            found = self._sessions[number] = GroupSession(self, self._groups, number)
+        return found
+
+    # Consumers
+
+    async def add(self, queue: PlacedQueue, asked: AddConsumer, caller: Caller) -> None:
+        """Add a consumer in every group of its queue. No effect if it is there: only the hall has another leader."""
+        if asked.key in self.consumers:
+            return
+        near = self._groups.nearest(queue.settings.wings)
+        consumer = self.consumers[asked.key] = PlacedConsumer(queue, asked, caller, near)
+        await self._divide(asked.channel)
+        try:
+            # In the order of the lanes: of two consumers that want to be alone the same one is first everywhere.
+            for number in queue.settings.wings:
+                await self._add_first(self.at(number), consumer)
+        except BaseException:
+            await self.cancel(asked.key, caller)
+            raise
+        if consumer.rotates and self._rotation is None:
+            self._rotation = asyncio.get_running_loop().create_task(self._rotate(), name="rotate credit")
+
+    async def _add_first(self, group: GroupSession, consumer: PlacedConsumer) -> None:
+        while True:
+            life = await group.opened()
+            try:
+                await self.add_at(group, consumer)
+            except LonghallError as error:
+                if error.code is not Code.NOT_READY or group.life == life:
+                    raise
+            if group.life == life:
+                consumer.added.add(group.number)
+                return
+
+    async def add_at(self, group: GroupSession, consumer: PlacedConsumer) -> None:
+        """Add a consumer at the leader of a group, with the credit that it has left there."""
+        asked = consumer.asked
+        if asked.channel in self._limits:
+            await self._groups.call(group.number, self._limit(group, asked.channel), consumer.caller)
+        credit = consumer.share(group.number) - group.count(asked.key)
+        operation = msgspec.structs.replace(asked, credit=credit)
+        await self._ask(consumer.queue, group.number, operation, consumer.caller)
+
+    async def cancel(self, key: int, caller: Caller) -> bool:
+        """Remove a consumer; False if it is none of a queue in groups."""
+        consumer = self.consumers.pop(key, None)
+        if consumer is None:
+            return False
+        operation = CancelConsumer(self.link.session_id, key)
+        calls = [self._groups.call(number, operation, caller) for number in consumer.queue.settings.wings]
+        for call in calls:
+            try:
+                await call
+            except LonghallError as error:  # Without a leader there the consumer is gone.
+                _log.debug("a consumer is not cancelled in a group", extra={"reason": str(error)})
+        return True
+
+    def cancelled(self, key: int, queue: str) -> None:
+        """A group has cancelled a consumer: tell the client, and the other groups."""
+        consumer = self.consumers.pop(key, None)
+        if consumer is None:
+            return
+        operation = CancelConsumer(self.link.session_id, key)
+        for number in consumer.queue.settings.wings:
+            self._groups.call(number, operation, consumer.caller)
+        self.link.owner.push(PushedMessages(key, queue, []))
+
+    # Credit
+
+    async def limit(self, channel: int, left: int | None) -> None:
+        """Let the consumers of a channel together have so many more messages; None: no limit."""
+        if left is None:
+            self._limits.pop(channel, None)
+        else:
+            self._limits[channel] = left + sum(one.count_channel(channel) for one in self._sessions.values())
+        await self._divide(channel)
+
+    async def _divide(self, channel: int) -> None:
+        """Divide the limit of a channel among the groups in which it has consumers."""
+        calls = [
+            self._groups.call(number, self._limit(self._sessions[number], channel))
+            for number in self._places(channel)
+            if number in self._sessions
+        ]
+        for call in calls:
+            try:
+                await call
+            except LonghallError as error:  # The limit is set again before the consumers are added there.
+                _log.debug("a limit is not set in a group", extra={"reason": str(error)})
+
+    def _limit(self, group: GroupSession, channel: int) -> LimitChannel:
+        limit = self._limits.get(channel)
+        if limit is None:
+            return LimitChannel(self.link.session_id, channel, None)
+        share = -(-limit // max(len(self._places(channel)), 1))
+        return LimitChannel(self.link.session_id, channel, share - group.count_channel(channel))
+
+    def _places(self, channel: int) -> set[int]:
+        mine = [one for one in self.consumers.values() if one.asked.channel == channel]
+        return {number for one in mine for number in one.queue.settings.wings}
+
+    def ended(self, number: int, receipts: list[str], credits: dict[int, int]) -> list[tuple[int, int]]:
+        """The client has ended messages of a group; returns the credit for its consumers there."""
+        group = self._sessions.get(number)
+        given: dict[int, int] = {}
+        for receipt in receipts:
+            key, channel = group.held.pop(receipt, (0, 0)) if group is not None else (0, 0)
+            consumer = self.consumers.get(key)
+            if consumer is not None and key in credits:
+                lent = consumer.returned(number)
+                if lent == number:
+                    given[key] = given.get(key, 0) + 1
+                else:
+                    self._groups.call(lent, GiveCredit(self.link.session_id, [(key, 1)]))
+            if key and ~channel in credits:
+                given[~channel] = given.get(~channel, 0) + 1
+        return list(given.items())
+
+    async def _rotate(self) -> None:
+        """Move idle credit of consumers that have less than their queues have groups."""
+        while True:
+            await asyncio.sleep(ROTATE_S)
+            for consumer in [one for one in self.consumers.values() if one.rotates]:
+                for number in consumer.queue.settings.wings:
+                    group = self._sessions.get(number)
+                    idle = consumer.share(number) - (group.count(consumer.asked.key) if group is not None else 0)
+                    if idle > 0 and number in consumer.added:
+                        await self._move(consumer, number, idle)
+
+    async def _move(self, consumer: PlacedConsumer, number: int, idle: int) -> None:
+        key, session_id = consumer.asked.key, self.link.session_id
+        try:
+            taken = await self._groups.call(number, WithdrawCredit(session_id, key, idle), now=True)
+        except LonghallError:
+            # Without a leader the credit there is gone; where it may have been used, the next leader returns what was.
+            group = self._sessions.get(number)
+            taken = idle if group is not None and not group.is_ready else 0
+        for _ in range(taken):
+            lent = consumer.returned(number)
+            self._groups.call(lent, GiveCredit(session_id, [(key, 1)]))
