@@ -7,6 +7,7 @@ import zlib
 
 import pytest
 
+from longhall.broker.feature_gates import OUTBOX_LEVEL
 from longhall.cluster.rpc.operation import encode_call
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery, Outgoing, WriteBack
@@ -508,6 +509,9 @@ def test_a_queue_without_a_placement_goes_where_it_works() -> None:
         assert house.desks[2].view("one").settings.lease_ms == 1000  # type: ignore[union-attr]
         wrong = house.queues.configure("one", QueueSettings(audit="deliveries"))
         assert await refused(wrong) is Code.INVALID_CONFIGURATION
+        house.main.hall.feature_level = OUTBOX_LEVEL
+        await house.queues.create("apart", made["dying"])
+        assert house.queues.view("apart").settings.wings == (3, 1, 2)
 
     live(play)
 
