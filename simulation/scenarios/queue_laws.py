@@ -49,11 +49,11 @@ SINGLE: Final = Law("single", one_by_one=True)
 def attributes_of(law: Law) -> dict[str, str]:
     """The SQS attributes with which a client creates such a queue, in wings or where the cluster puts it."""
     attributes = {"LonghallPlacement": law.placement} if law.placement else {}
-    if law.one_by_one:
-        attributes["LonghallOneByOne"] = "true"
     if law.dead:
         policy = {"deadLetterTargetArn": arn_of(law.dead), "maxReceiveCount": law.attempts_max}
         attributes["RedrivePolicy"] = json.dumps(policy)
+    if law.one_by_one:
+        attributes["LonghallOneByOne"] = "true"
     if law.fifo:
         attributes["FifoQueue"] = "true"
     if law.fifo and law.placement:

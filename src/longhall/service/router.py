@@ -137,14 +137,9 @@ class Router:
     def call(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
         """Carry out an operation. It never raises: a refusal is the error of the `Pending` that is returned."""
         try:
-            elsewhere = self._in_groups(operation, caller)
+            elsewhere = self._in_groups(operation, caller) or self._of_session(operation, caller)
             if elsewhere is not None:
                 return elsewhere
-            placed = self._placed
-            if placed is not None and isinstance(operation, AddConsumer | TakeMessage) and not self.leads:
-                return started(self._when_known(operation, caller))
-            if placed is not None and isinstance(operation, CancelConsumer | LimitChannel):
-                return self._kept(operation, started(self._on_session(placed, operation, caller)))
             if self.leads:
                 return self._here(operation, caller)
             return self._ask(operation, caller)
@@ -159,6 +154,17 @@ class Router:
         if queue is None:
             return None
         return self._kept(operation, started(self._placed.carry_out(queue, operation, caller)))
+
+    def _of_session(self, operation: Operation[R], caller: Caller) -> Pending[R] | None:
+        """Carry out an operation on a client's session that other groups may know; None if it is none."""
+        placed = self._placed
+        if placed is None:
+            return None
+        if isinstance(operation, AddConsumer | TakeMessage) and not self.leads:
+            return started(self._when_known(operation, caller))
+        if isinstance(operation, CancelConsumer | LimitChannel):
+            return self._kept(operation, started(self._on_session(placed, operation, caller)))
+        return None
 
     async def _on_session(self, placed: PlacedQueues, operation: CancelConsumer | LimitChannel, caller: Caller) -> Any:
         """Carry out an operation on a session in the groups that know it, and at the hall's leader."""
