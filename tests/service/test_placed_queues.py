@@ -511,7 +511,9 @@ def test_a_queue_without_a_placement_goes_where_it_works() -> None:
         assert await refused(wrong) is Code.INVALID_CONFIGURATION
         house.main.hall.feature_level = OUTBOX_LEVEL
         await house.queues.create("apart", made["dying"])
-        assert house.queues.view("apart").settings.wings == (3, 1, 2)
+        apart = house.main.hall.running_queue("apart")
+        assert apart is not None
+        assert apart.settings.wings == (3, 1, 2)
 
     live(play)
 
