@@ -7,7 +7,6 @@ import zlib
 
 import pytest
 
-from longhall.broker.feature_gates import OUTBOX_LEVEL
 from longhall.cluster.rpc.operation import encode_call
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery, Outgoing, WriteBack
@@ -509,11 +508,6 @@ def test_a_queue_without_a_placement_goes_where_it_works() -> None:
         assert house.desks[2].view("one").settings.lease_ms == 1000  # type: ignore[union-attr]
         wrong = house.queues.configure("one", QueueSettings(audit="deliveries"))
         assert await refused(wrong) is Code.INVALID_CONFIGURATION
-        house.main.hall.feature_level = OUTBOX_LEVEL
-        await house.queues.create("apart", made["dying"])
-        apart = house.main.hall.running_queue("apart")
-        assert apart is not None
-        assert apart.settings.wings == (3, 1, 2)
 
     live(play)
 
