@@ -11,8 +11,14 @@ from typing import Any, Protocol, final
 import msgspec
 
 from longhall.broker.configuration import IN_THE_HALL, SHARE, UNPLACED
-from longhall.broker.default_placement import GroupFeature, default_placement, groups_support, lanes_of
-from longhall.broker.feature_gates import check_outbox, check_placement, may_use_outbox
+from longhall.broker.default_placement import (
+    GroupFeature,
+    default_placement,
+    follows_letters,
+    groups_support,
+    lanes_of,
+)
+from longhall.broker.feature_gates import check_outbox, check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
 from longhall.cluster.placement.placement_rules import check_letters, check_queue
@@ -85,15 +91,13 @@ class QueueAdministration:
         placement = default_placement(len(able), settings.partitions, {}, settings, letters, self._supports)
         settings = msgspec.structs.replace(settings, placement=placement)
         groups = [] if placement == IN_THE_HALL else able[: lanes_of(placement, settings.partitions)]
-        apart = not settings.whole_bytes_max and self._supports(GroupFeature.DEAD_LETTERS)
-        if groups and letters is not None and not apart:
+        if placement != IN_THE_HALL and letters is not None and follows_letters(settings, self._supports):
             groups = list(letters.wings)
             check_queue(settings)
         return await self._create_in(op, settings, groups)
 
     def _supports(self, feature: GroupFeature) -> bool:
-        """True if every group has the feature, and the feature level allows it."""
-        return groups_support(feature) and (feature is not GroupFeature.DEAD_LETTERS or may_use_outbox(self._hall))
+        return groups_support(feature, self._hall.feature_level)
 
     async def _create_in(self, op: ops.CreateQueue, settings: QueueSettings, groups: list[int]) -> QueueView:
         """Create a queue in these groups, or in the hall without any."""
