@@ -12,9 +12,9 @@ from longhall.doors.stomp.wire.frames import (
     V1_0,
     V1_1,
     V1_2,
-    Frame,
     FrameDecoder,
     MalformedFrame,
+    StompFrame,
     encode_frame,
     escape,
     unescape,
@@ -31,7 +31,7 @@ def _decoder(version: str) -> FrameDecoder:
     return decoder
 
 
-def _all(decoder: FrameDecoder) -> list[Frame]:
+def _all(decoder: FrameDecoder) -> list[StompFrame]:
     found = []
     while (frame := decoder.next()) is not None:
         found.append(frame)
