@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ QUEUES = (1, 10)
 COPIES = 10
 ROUTES = (10, 1000)
 IDLE_CONNECTIONS = 10_000
+DESCRIPTORS = 40_000  # Open files, for so many connections.
 WINDOW = 1000  # Unconfirmed messages, and the prefetch.
 ACK_EVERY = 100
 _DRAIN_SECONDS_MAX = 60.0
@@ -166,7 +168,15 @@ def routing(seconds: float, rounds: int) -> Lines:
 
 
 def idle(count: int) -> Figures:
-    """The memory of a node with so many open connections, each with a channel."""
+    """The memory of a node with so many open connections, each with a channel. Fewer, if the limit of open files does
+    not allow as many: a node uses a third of it for connections.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        most = max(most, DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    count = min(count, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3 - 100)
+    say(f"{count} idle connections")
     with LonghallExchanges() as node:
         before = process.memory(node.pid).resident_bytes
         with amqp.idle_connections(node.address, count):
