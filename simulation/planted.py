@@ -23,6 +23,7 @@ from simulation.planted_replicas import REPLICA_BUGS
 from simulation.planted_scrubs import SCRUB_BUGS
 from simulation.planted_shares import SHARE_BUGS
 from simulation.planted_topics import TOPIC_BUGS
+from simulation.planted_transactions import TRANSACTION_BUGS
 from simulation.planted_wings import WING_BUGS
 
 TENTHS: Final = 10
@@ -35,6 +36,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **HISTORY_BUGS,
     **WING_BUGS,
     **OUTBOX_BUGS,
+    **TRANSACTION_BUGS,
     **COORDINATOR_BUGS,
     **DISK_BUGS,
     **PEER_BUGS,

@@ -73,24 +73,24 @@ def _choose_the_lane_anew() -> _Replacements:
 
 OUTBOX_BUGS: Final[dict[str, Bug]] = {
     "remember-in-memory": Bug(
-        "A target forgets at a failover which messages of an outbox it has.", "cluster-outbox", 8, _remember_in_memory
+        "A target forgets at a failover which messages of an outbox it has.", "outbox", 8, _remember_in_memory
     ),
     "forget-before-delivery": Bug(
         "A source frees the messages of an outbox before the target has them.",
-        "cluster-outbox",
+        "outbox",
         4,
         _forget_before_delivery,
     ),
     "send-under-a-new-number": Bug(
-        "A message of an outbox is repeated under another identity.", "cluster-outbox", 4, _send_under_a_new_number
+        "A message of an outbox is repeated under another identity.", "outbox", 4, _send_under_a_new_number
     ),
     "confirm-before-the-commit": Bug(
         "A target confirms messages of an outbox that are not committed.",
-        "cluster-outbox",
+        "outbox",
         12,
         _confirm_before_the_commit,
     ),
     "choose-the-lane-anew": Bug(
-        "A repeat of an outbox goes to another lane than the message.", "cluster-outbox", 8, _choose_the_lane_anew
+        "A repeat of an outbox goes to another lane than the message.", "outbox", 8, _choose_the_lane_anew
     ),
 }

@@ -40,8 +40,8 @@ def tables_of(hall: Hall) -> dict[str, object]:
     for number, partition in hall.partitions.items():
         log, producers = partition.log, partition.producers
         found[f"log {number}"] = (log.start_offset, log.next_offset)
-        state: dict[str, Any] = producers.snapshot() if producers is not None else {}
-        if state.get("producers") or state.get("aborted"):  # A leader that refuses the first batch has an empty table.
+        if producers is not None:
+            state: dict[str, Any] = producers.snapshot()
             found[f"producers {number}"] = (sorted(state["producers"]), state["aborted"])
     for number, queue in hall.queues.items():
         found[f"queue {number}"] = queue_rows(queue)

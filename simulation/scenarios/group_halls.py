@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, final
 import msgspec
 
 from longhall.broker.configuration import SHARE
+from longhall.broker.feature_gates import NEWEST
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending
@@ -80,6 +81,7 @@ class GroupHall:
         identity = identify(world.disk, world.entropy, options)
         hall = Hall(world, msgspec.structs.replace(options, shards=identity.shards))
         hall.queue_secret = bytes.fromhex(identity.secret)
+        hall.feature_level = NEWEST
         recover(hall)
         await hall.commits.durable()
         queues = QueueService(hall)

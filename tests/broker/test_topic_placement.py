@@ -30,6 +30,7 @@ class Chosen:
         self.may = asyncio.Event()
         self.may.set()
         self.meanwhile: Code | None = None
+        self.markers: list[tuple[int, PartitionMarkers]] = []
         self._hall = hall
 
     def is_placed(self, topic: str) -> bool:
@@ -62,7 +63,10 @@ class Chosen:
             raise LonghallError(self.meanwhile, "not now")
 
     async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
-        self.asked.append("write_markers")
+        self.asked.append(f"markers for {group}")
+        if self.meanwhile is not None:
+            raise LonghallError(self.meanwhile, "not now")
+        self.markers.append((group, request))
         return [None] * len(request.partitions)
 
 

@@ -27,6 +27,7 @@ REAL = (
     "test_stall.py",
     "test_strangers.py",
     "test_up.py",
+    "test_wing_transactions.py",
     "test_wings.py",
 )
 SESSION_MS = 3000  # Half of the default, so that a pause beyond it is shorter.

@@ -7,9 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from longhall.broker.pending import Pending
+from longhall.broker.queues.sending.publish import Publication, Published
 from longhall.errors import Code, LonghallError
+from longhall.exchanges.names import DEFAULT_HOST, names_of
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
+from longhall.service.exchange_operations import BindExchange, BindingView, PublishMessages
 from tests.service.house import House, live
 
 SHARE = "share"
@@ -236,6 +240,48 @@ def test_a_move_between_groups_can_be_cancelled() -> None:
         with pytest.raises(LonghallError) as caught:
             await house.queues.start_move("q", "nowhere", 0)
         assert caught.value.code is Code.UNKNOWN_QUEUE
+
+    live(play)
+
+
+def test_a_publication_for_queues_of_several_groups_is_one_write_and_keeps_its_order() -> None:
+    names = ("here", "there", "everywhere")
+
+    async def play(house: House) -> None:
+        for share, (name, placement) in enumerate(zip(names, ("hall", "share", "share"), strict=True), 1):
+            house.reach.share = share
+            await house.queues.create(name, QueueSettings(placement=placement))
+            key = names_of(name)[1]
+            await house.service.call(BindExchange(BindingView(DEFAULT_HOST, "amq.fanout", False, name, key, b"")))
+
+        def publish(exchange: str, key: str, body: bytes) -> Pending[list[Published]]:
+            message = Publication(exchange, [key], Outgoing(body=body))
+            return house.service.call(PublishMessages(DEFAULT_HOST, [message]))
+
+        house.reach.away = {3}
+        (told,) = await publish("amq.fanout", "", b"1")
+        assert (told.routed, told.code) == (3, None), "it is confirmed although a group is away"
+        (told,) = await publish("", names_of("there")[1], b"2")
+        assert (told.routed, told.code) == (1, None)
+        (told,) = await publish("", names_of("everywhere")[1], b"2")
+        assert (told.routed, told.code) == (1, None), "it waits behind the first"
+        assert house.desk.outbox.waiting > 0
+        house.reach.away = set()
+        await until(lambda: [available(house, name) for name in names] == [1, 2, 2])
+        assert await house.drain("here") == [b"1"]
+        assert await house.drain("there") == [b"1", b"2"]
+        assert await house.drain("everywhere") == [b"1", b"2"]
+        ways = [("", "there"), ("amq.fanout", ""), ("", "there")] * 3
+        batch = [Publication(way, [key], Outgoing(body=b"%d" % at)) for at, (way, key) in enumerate(ways)]
+        assert {one.code for one in await house.service.call(PublishMessages(DEFAULT_HOST, batch))} == {None}
+        await until(lambda: available(house, "there") == len(batch))
+        assert await house.drain("there") == [b"%d" % at for at in range(len(batch))]
+        under_way = [publish("", names_of("there")[1], b"%d" % number) for number in range(5)]
+        under_way.append(publish("amq.fanout", "", b"5"))
+        for pending in under_way:
+            await pending
+        await until(lambda: available(house, "there") == 6)
+        assert await house.drain("there") == [b"%d" % number for number in range(6)]
 
     live(play)
 

@@ -9,8 +9,8 @@ An outbox is a log (its *stream*) and four fields. Its messages cost no memory, 
 Invariant: a message is sent only after an `OutboxAimed` that covers it is committed. So every later leader knows which
 messages an earlier leader may have delivered, and to which incarnation of the target: a message never reaches two.
 
-This module does not read logs and does not know where queues are. `missing` is not part of the state: it is what the
-delivery has learned since the process leads.
+This module does not read logs and does not know where queues are. `missing` and `under_way` are not part of the state:
+they are what is known since the process leads.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Outboxes:
         self.by_stream: dict[int, Outbox] = {}
         self.by_target: dict[str, Outbox] = {}
         self.missing: set[str] = set()  # Targets that do not exist, as the hall answered last.
+        self.under_way: dict[str, int] = {}  # By target: sends past the outbox that began before its first message.
 
     def decide_open(self, stream: int, target: str) -> OutboxOpened | Code:
         """Open an outbox over a new log."""

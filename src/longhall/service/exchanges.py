@@ -17,7 +17,7 @@ from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.settle import settle
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.publication import Published
-from longhall.broker.queues.sending.publish import Publishing
+from longhall.broker.queues.sending.publish import ElsewhereMessages, Publishing
 from longhall.broker.queues.service import QueueService
 from longhall.broker.topic_administration import commit_event
 from longhall.broker.waiting import committed
@@ -35,6 +35,8 @@ from longhall.service.queue_operations import DeleteQueue, SendMessages
 from longhall.service.router import Router
 
 CLEAR_BATCH: Final = 1000
+
+Sends = list[tuple[RunningQueue, ElsewhereMessages, Pending[list[Accepted]]]]
 
 
 @final
@@ -179,18 +181,16 @@ class ExchangeService:
 
     def _publish(self, op: ops.PublishMessages, caller: Caller) -> Pending[list[Published]]:
         publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
+        # Before the append, which may put later messages for the same queues into the outbox.
+        under_way: Sends = [
+            (self._find(name), some, self._send(name, some, caller)) for name, some in publishing.elsewhere.items()
+        ]
         pending = publishing.append()
-        if publishing.elsewhere:
-            return started(self._publish_elsewhere(publishing, pending, caller))
-        return pending
+        return started(self._publish_elsewhere(publishing, pending, under_way)) if under_way else pending
 
     async def _publish_elsewhere(
-        self, publishing: Publishing, here: Pending[list[Published]], caller: Caller
+        self, publishing: Publishing, here: Pending[list[Published]], under_way: Sends
     ) -> list[Published]:
-        under_way = [
-            (self._find(name), some, self._router.call(SendMessages(name, some.messages), caller))
-            for name, some in publishing.elsewhere.items()
-        ]
         answers = await here
         for queue, some, pending in under_way:
             try:
@@ -199,6 +199,21 @@ class ExchangeService:
                 accepted = [Accepted(code=error.code, message=str(error)) for _ in some.places]
             publishing.answer(queue, some.places, some.messages, accepted)
         return answers
+
+    def _send(self, name: str, some: ElsewhereMessages, caller: Caller) -> Pending[list[Accepted]]:
+        """Send directly to a queue of another group. Later messages that take the outbox wait for these."""
+        under_way = self._hall.outboxes.under_way
+        under_way[name] = under_way.get(name, 0) + 1
+        return started(self._sent(name, self._router.call(SendMessages(name, some.messages), caller)))
+
+    async def _sent(self, name: str, pending: Pending[list[Accepted]]) -> list[Accepted]:
+        under_way = self._hall.outboxes.under_way
+        try:
+            return await pending
+        finally:
+            under_way[name] -= 1
+            if not under_way[name]:
+                del under_way[name]
 
     # Queues
 

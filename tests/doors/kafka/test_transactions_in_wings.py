@@ -1,4 +1,4 @@
-"""Transactions over partitions of other replication groups, as Kafka clients see them at the doors of hall and wings."""
+"""Transactions over partitions of other replication groups, as clients see them at the doors of hall and wings."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _state(halls: HallAndWings) -> str:
 
 async def _until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -18,11 +18,12 @@ from longhall.broker.feature_gates import check_outbox
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.dead_letters.move_bounds import takes
 from longhall.broker.queues.delays.staging import DelayStager
-from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.running_queue import EXPIRES, RunningQueue
 from longhall.broker.queues.sending.rules import check_size, due_of_send, identify, record_of, repeated_send
 from longhall.broker.queues.write import together, write_queue, write_records
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
+from longhall.queues.envelope import EXPIRES as EXPIRES_HEADER
 from longhall.queues.envelope import RANDOM_BYTES, new_message_id
 from longhall.queues.events import Arrived
 from longhall.queues.messages import Outgoing
@@ -109,6 +110,8 @@ class _Arrival:
             self._send(entry.message, entry.message_id, now_ms)
             return
         record = Record(-1, entry.timestamp_ms, entry.key, entry.value, tuple(entry.headers))
+        if any(name == EXPIRES_HEADER for name, _ in record.headers):
+            queue.expiry = EXPIRES
         write_records(hall, queue.lane_for(entry.priority, entry.group), [record], now_ms, message=False)
 
     def _send(self, message: Outgoing, message_id: str, now_ms: int) -> None:

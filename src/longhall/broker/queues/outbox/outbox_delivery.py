@@ -144,6 +144,8 @@ class OutboxDelivery(OutboxListener):
     async def _step(self, outbox: Outbox, run: _Run) -> bool:
         """Deliver one batch, or find out why that is not possible; True if something moved."""
         hall = self._hall
+        if hall.outboxes.under_way.get(outbox.target):
+            return False  # Earlier messages of the same publishers come first.
         partition = hall.partitions[outbox.stream]
         at = max(run.delivered, outbox.next_offset)
         if partition.high_watermark <= at:

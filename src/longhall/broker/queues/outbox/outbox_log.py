@@ -51,6 +51,12 @@ def has_room(hall: Hall, target: str, count: int = 1) -> bool:
     return waiting(hall, outbox) + count <= WAITING_MAX
 
 
+def is_waiting(hall: Hall, target: str) -> bool:
+    """True if messages for this queue wait in its outbox."""
+    outbox = hall.outboxes.by_target.get(target)
+    return outbox is not None and waiting(hall, outbox) > 0
+
+
 def waiting(hall: Hall, outbox: Outbox) -> int:
     """Messages of an outbox that are not known to be delivered."""
     partition = hall.partitions.get(outbox.stream)

@@ -9,20 +9,25 @@
 The messages of one call for the same queues are one batch of each, and every queue has them in the order of the call.
 A message with several queues is appended to all of them in one atomic write, unless its copies have more than
 TOGETHER_BYTES_MAX. Queues with a bound, and messages that are cut, take the longer way of `send`, queue by queue.
-Queues that other replication groups store are left to the caller.
+
+A copy for a queue that another replication group stores is in the outbox, in the same atomic write, if the message has
+several queues or if earlier messages wait there. Otherwise it is left to the caller, who sends it there directly.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Final, final
 
 import msgspec
 
-from longhall.broker.hall import Hall
+from longhall.broker.feature_gates import may_use_outbox
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
 from longhall.broker.queues.dead_letters.exchange_letters import route_letter
 from longhall.broker.queues.delays.staging import DelayStager
+from longhall.broker.queues.outbox.outbox_log import MESSAGE_BYTES_MAX, has_room, is_waiting, put
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.batch_send import send_batch
 from longhall.broker.queues.sending.publication import Publication, Published
@@ -32,13 +37,18 @@ from longhall.broker.queues.write import together
 from longhall.broker.waiting import Acknowledgeable, when_acknowledged
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.properties import decode_properties, decode_stored, headers_of
+from longhall.names import OUTBOX_SHARD
 from longhall.queues.envelope import RANDOM_BYTES, decode_record, new_message_id
 from longhall.queues.messages import Accepted, Outgoing
+from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.outcomes import LENGTH
+from longhall.shards.shard import ALL, Shard
 
 TOGETHER_BYTES_MAX: Final = 1024 * 1024  # Of one atomic write.
 RECORD_BYTES: Final = 256  # A record has about so much beside its body and its properties.
 AT_ONCE_MS: Final = 1  # A time to live up to this means: now or never.
+
+Waits = dict[tuple[int, int], Shard]  # By number of the shard and who must have the messages.
 
 
 @final
@@ -70,14 +80,14 @@ class ElsewhereMessages:
 class _Route:
     """Where the messages of one call with one exchange and one routing key go."""
 
-    __slots__ = ("code", "elsewhere", "here", "reason", "run")
+    __slots__ = ("code", "elsewhere", "here", "queues", "reason")
 
     def __init__(self) -> None:
         self.code: Code | None = None
         self.reason = ""
         self.here: list[RunningQueue] = []
         self.elsewhere: list[RunningQueue] = []
-        self.run: _Run | None = None  # The last one of these queues.
+        self.queues: list[RunningQueue] = []  # All of them.
 
 
 @final
@@ -93,6 +103,7 @@ class Publishing:
         self._host = host
         self.answers: list[Published] = []
         self.elsewhere: dict[str, ElsewhereMessages] = {}  # By queue, for other replication groups.
+        self._through_outbox: set[str] = set()  # Queues of other groups, once a message of this call took that way.
         self._runs: list[_Run] = []
         self._last_runs: dict[int, _Run] = {}  # By the number of a queue.
         self._routes: dict[str, dict[str, _Route]] = {}  # By exchange and routing key: nothing changes in one call.
@@ -104,15 +115,30 @@ class Publishing:
 
     def _take(self, at: int, publication: Publication) -> None:
         route = self._route_of(publication)
-        self.answers.append(Published(len(route.here) + len(route.elsewhere), route.code, route.reason))
-        for queue in route.elsewhere:
-            some = self.elsewhere.get(queue.entry.name)
-            if some is None:
-                some = self.elsewhere[queue.entry.name] = ElsewhereMessages()
-            some.places.append(at)
-            some.messages.append(self._for_queue(queue, publication.message))
-        if route.here:
-            self._add(at, publication.message, route)
+        self.answers.append(Published(len(route.queues), route.code, route.reason))
+        queues = route.queues
+        if route.elsewhere and not self._goes_through_outbox(publication.message, route):
+            queues = route.here
+            for queue in route.elsewhere:
+                some = self.elsewhere.get(queue.entry.name)
+                if some is None:
+                    some = self.elsewhere[queue.entry.name] = ElsewhereMessages()
+                some.places.append(at)
+                some.messages.append(self._for_queue(queue, publication.message))
+        if queues:
+            self._add(at, publication.message, queues)
+
+    def _goes_through_outbox(self, message: Outgoing, route: _Route) -> bool:
+        """True if the copies for other groups are stored here first."""
+        hall = self._hall
+        names = [queue.entry.name for queue in route.elsewhere]
+        if len(route.queues) == 1 and names[0] not in self._through_outbox and not is_waiting(hall, names[0]):
+            return False
+        bytes_max = min(MESSAGE_BYTES_MAX, *(queue.settings.message_bytes_max for queue in route.elsewhere))
+        if not may_use_outbox(hall) or len(message.body) > bytes_max or not all(has_room(hall, name) for name in names):
+            return False
+        self._through_outbox.update(names)
+        return True
 
     def _route_of(self, publication: Publication) -> _Route:
         """The queues of a message: of an earlier one of this call, if it goes the same way."""
@@ -148,33 +174,31 @@ class Publishing:
             queue = self._hall.running_queue(name)
             if queue is None:
                 continue
+            route.queues.append(queue)
             if queue.settings.wings:
                 route.elsewhere.append(queue)
             else:
                 route.here.append(queue)
         return route
 
-    def _add(self, at: int, message: Outgoing, route: _Route) -> None:
+    def _add(self, at: int, message: Outgoing, queues: list[RunningQueue]) -> None:
         """Add a message to the last run of its queues, if no queue of them has a later run: each keeps its order."""
-        queues = route.here
         size_bytes = (len(message.body) + len(message.amqp) + RECORD_BYTES) * len(queues)
-        run = self._last_run(route)
+        run = self._last_run(queues)
         if run is None or (len(queues) > 1 and run.size_bytes + size_bytes > TOGETHER_BYTES_MAX):
             run = _Run(queues)
             self._runs.append(run)
             for queue in queues:
                 self._last_runs[queue.number] = run
-        route.run = run
         run.size_bytes += size_bytes
         run.places.append(at)
         run.messages.append(message)
         if message.time_to_live_ms >= 0:
             run.has_lifetimes = True
 
-    def _last_run(self, route: _Route) -> _Run | None:
-        queues = route.here
+    def _last_run(self, queues: list[RunningQueue]) -> _Run | None:
         run = self._last_runs.get(queues[0].number)
-        if run is None or (run is not route.run and run.queues != queues):
+        if run is None or (run.queues is not queues and run.queues != queues):
             return None
         for queue in queues:
             if self._last_runs.get(queue.number) is not run:
@@ -194,7 +218,7 @@ class Publishing:
     def append(self) -> Pending[list[Published]]:
         """Append what goes to queues of this hall; done when everything may be acknowledged."""
         slow: list[tuple[RunningQueue, list[int], list[Outgoing]]] = []
-        quick: dict[RunningQueue, None] = {}
+        quick: Waits = {}
         for run in self._runs:
             # One write for a message with several queues. A copy of more than a frame cannot be one.
             if len(run.queues) > 1 and run.size_bytes <= TOGETHER_BYTES_MAX:
@@ -205,9 +229,9 @@ class Publishing:
         pending: Pending[list[Published]] = Pending()
         pending.decide(self.answers)
         if slow:
-            pending.run(self._append_slowly(slow, list(quick)))
+            pending.run(self._append_slowly(slow, quick))
         elif quick:
-            _Joined(self._hall, list(quick), pending)
+            _Joined(self._hall, quick, pending)
         else:
             pending.complete(self.answers)
         return pending
@@ -216,21 +240,45 @@ class Publishing:
         self,
         run: _Run,
         slow: list[tuple[RunningQueue, list[int], list[Outgoing]]],
-        quick: dict[RunningQueue, None],
+        quick: Waits,
     ) -> None:
         for queue in run.queues:
             messages = run.messages
             if run.has_lifetimes or queue.settings.time_to_live_ms == AT_ONCE_MS:
                 messages = [self._for_queue(queue, message) for message in messages]
+            if queue.settings.wings:
+                self._put(queue, run.places, messages, quick)
+                continue
             accepted = send_batch(self._hall, self._stager, queue, messages)
             if accepted is None:
                 slow.append((queue, run.places, messages))
             else:
-                quick[queue] = None
+                quick[queue.shard.number, queue.acknowledgers] = queue.shard
                 self.answer(queue, run.places, messages, accepted)
 
+    def _put(self, queue: RunningQueue, places: list[int], messages: list[Outgoing], quick: Waits) -> None:
+        """Store messages for a queue of another group in the outbox."""
+        hall = self._hall
+        now_ms = hall.time.now_ms()
+        for at, message in zip(places, messages, strict=True):
+            code = hall.refusal or (Code.COMMIT_BACKLOG if hall.is_backed_up else None)
+            if code is None and (hall.storage_full or not hall.has_room(len(message.body) + EVENT_ROOM_BYTES)):
+                code = Code.STORAGE_FULL
+            if code is not None:
+                self._refuse(at, code, "")
+                continue
+            entry = OutboxEntry(
+                group=message.group,
+                timestamp_ms=now_ms,
+                message=message,
+                message_id=new_message_id(hall.world.entropy.bytes(RANDOM_BYTES)),
+            )
+            with nullcontext() if hall.wal.is_held else together(hall):
+                put(hall, queue.entry.name, entry, now_ms)
+            quick[OUTBOX_SHARD, ALL] = hall.shards[OUTBOX_SHARD]
+
     async def _append_slowly(
-        self, slow: list[tuple[RunningQueue, list[int], list[Outgoing]]], quick: list[RunningQueue]
+        self, slow: list[tuple[RunningQueue, list[int], list[Outgoing]]], quick: Waits
     ) -> list[Published]:
         under_way = [
             (queue, places, messages, send(self._hall, self._stager, queue, messages))
@@ -274,12 +322,11 @@ class Publishing:
 class _Joined(Acknowledgeable):
     """Completes a reply when the sends to several queues may be acknowledged."""
 
-    def __init__(self, hall: Hall, queues: list[RunningQueue], pending: Pending[list[Published]]) -> None:
+    def __init__(self, hall: Hall, waits: Waits, pending: Pending[list[Published]]) -> None:
         self._pending = pending
-        waits = {(queue.shard.number, queue.acknowledgers): queue for queue in queues}
         self._left = len(waits)
-        for queue in waits.values():
-            when_acknowledged(hall, queue.shard, self, queue.acknowledgers)
+        for (_, whom), shard in waits.items():
+            when_acknowledged(hall, shard, self, whom)
 
     def committed(self, value: int) -> None:
         self._left -= 1
