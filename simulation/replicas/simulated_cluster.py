@@ -345,6 +345,7 @@ class SimulatedCluster:
             source=source,
             level_max=settings.feature_level_max,
             secrets=SECRETS,
+            founder=self.wing.hosts[0] if self.wing is not None else 0,
         )
         place.root, place.wing = root, self.wing
         place.repairs = self.repairs.setdefault(number, place.repairs)
@@ -410,6 +411,7 @@ class SimulatedCluster:
             digest_interval_ms=DIGEST_MS,
             feature_level_max=self.level_max.get(number, NEWEST),
             replication_factor=self._factor,
+            default_placement="hall" if self.group_processes is None else "spread",
         )
         if self.checkpoint_bytes:
             settings = msgspec.structs.replace(settings, checkpoint_bytes=self.checkpoint_bytes)

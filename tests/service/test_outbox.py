@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from longhall.broker.pending import Pending
-from longhall.broker.queues.sending.publish import Publication, Published
+from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import DEFAULT_HOST, names_of
 from longhall.queues.messages import Outgoing

@@ -7,10 +7,11 @@ import zlib
 
 import pytest
 
+from longhall.cluster.rpc.operation import encode_call
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery, Outgoing, WriteBack
 from longhall.queues.settings import DeadLetters, QueueSettings
-from longhall.service.queue_operations import CreateQueue, SettleMessages, SettleWithSends
+from longhall.service.queue_operations import CreateQueue, SendMessages, SettleMessages, SettleWithSends
 from tests.service.house import House, live
 
 ANY = QueueSettings(placement="any-host")
@@ -507,6 +508,16 @@ def test_a_queue_without_a_placement_goes_where_it_works() -> None:
         assert house.desks[2].view("one").settings.lease_ms == 1000  # type: ignore[union-attr]
         wrong = house.queues.configure("one", QueueSettings(audit="deliveries"))
         assert await refused(wrong) is Code.INVALID_CONFIGURATION
+
+    live(play)
+
+
+def test_a_node_that_does_not_know_a_new_queue_yet_reaches_it_through_the_leader() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("q", QueueSettings(placement="share"))
+        served, _ = house.service._serve(9, encode_call(SendMessages("q", [Outgoing(body=b"1")])))
+        assert [one.code for one in await served] == [None]
+        assert await house.drain("q") == [b"1"]
 
     live(play)
 

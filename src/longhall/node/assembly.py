@@ -73,6 +73,7 @@ from longhall.node.workers import Workers
 from longhall.service.administration import (
     AddGroup,
     AddHost,
+    BalanceGroups,
     DescribeReplication,
     DrainHost,
     MapCluster,
@@ -358,6 +359,9 @@ class Node:
         cluster_map = self.cluster_node.map
         if cluster_map is not None:
             broker.also(MapCluster, lambda op, caller: cluster_map.page(op.prefix, op.after, op.limit))
+        balancer = self.cluster_node.balancer
+        if balancer is not None:
+            broker.also(BalanceGroups, lambda op, caller: balancer.balance(dry_run=op.dry_run))
         if groups is not None:
             broker.also(AddGroup, lambda op, caller: groups.add(op.name, tuple(op.hosts), op.reserved))
             broker.also(RemoveGroup, lambda op, caller: groups.remove(op.name))

@@ -33,6 +33,7 @@ from longhall.cluster.membership.receipt_secret import SECRET, on_record, serve_
 from longhall.cluster.membership.record_recovery import RecordRecovery
 from longhall.cluster.placement.cluster_map import ClusterMap
 from longhall.cluster.placement.group_administration import GroupAdministration
+from longhall.cluster.placement.group_balancer import GroupBalancer
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_measures import sizes_of, traffic_of
 from longhall.cluster.placement.group_reconciler import GroupReconciler
@@ -126,6 +127,7 @@ class ClusterNode:
         self.group_directory: GroupReconciler | None = None  # The wings of the main hall,
         self.wings: GroupAdministration | None = None  # and the operations of operators on them;
         self.map: ClusterMap | None = None  # where every partition is;
+        self.balancer: GroupBalancer | None = None
         self.main: GroupClient | None = None  # in a wing, the client of the main hall.
         if place.wing is None:
             self.group_directory = GroupReconciler(
@@ -141,6 +143,8 @@ class ClusterNode:
             self.group_directory.on_known = self._remember_wings
             self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
             self.map = ClusterMap(hall, self.session, self.group_directory)
+            automatic = node.settings.balance_automatic
+            self.balancer = GroupBalancer(hall, self.group_directory, automatic=automatic)
             assert node.service.sessions is not None
             placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall), node.service.sessions)
             node.service.place(placed)
@@ -219,6 +223,8 @@ class ClusterNode:
             unfit=self.condition(),
         )
         await self.session.start(member, self.peers, described, self.recovery)
+        if self.balancer is not None:
+            self.balancer.start()
         if self.place.wing is not None:
             self._watch = self.place.root.watch_wings(self._wings_changed)
 
@@ -259,6 +265,8 @@ class ClusterNode:
         if self._watch is not None:
             self._watch.cancel()
         self._node.service.close()
+        if self.balancer is not None:
+            self.balancer.close()
         for others in (self.group_directory, self.main):
             if others is not None:
                 await others.close()

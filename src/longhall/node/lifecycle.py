@@ -202,6 +202,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
             level_max=settings.feature_level_max,
             patience_ms=2 * settings.session_timeout_ms,
             secrets=life.secret_file.secrets,
+            founder=life.wing.hosts[0] if life.wing is not None else NOBODY,
         )
         place.root, place.wing, place.repairs = root, life.wing, life.repairs
         life.damaged = life.damaged and not place.fetched

@@ -236,6 +236,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "groups of all hosts (spread), so that each leads its share, or the main group (hall), which one leads.",
         ),
     ] = "spread"
+    balance_automatic: Annotated[
+        bool,
+        Meta(
+            description="A cluster whose default placement is spread moves the leadership of groups from busy hosts to "
+            "idle ones by itself; else `longhall cluster balance` does.",
+        ),
+    ] = True
     lag_ms_max: Annotated[
         int,
         _duration("A node of the cluster that is behind for longer is not waited for.", least=100, most=10 * _MINUTE),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from longhall.cluster.placement.cluster_map import MapPage
+from longhall.cluster.placement.group_balancer import BalancePlan
 from longhall.cluster.rpc.operation import Operation
 
 
@@ -86,6 +87,12 @@ class MapCluster(Operation[MapPage]):
     prefix: str = ""
     after: str = ""
     limit: int = 1000
+
+
+class BalanceGroups(Operation[BalancePlan]):
+    """Move the leadership of groups so that hosts lead equal shares; with `dry_run` only report the plan."""
+
+    dry_run: bool = False
 
 
 class RaisedLevel(msgspec.Struct, kw_only=True):

@@ -49,6 +49,8 @@ from longhall.service.placed_receive import PlacedReceive
 from longhall.service.sessions import Sessions
 
 BETWEEN: Final = "."  # Separates the number of a group from its receipt or upload id.
+AGAIN_S: Final = 0.2  # Before messages are sent again to a group whose leader changes,
+AGAIN_MAX: Final = 25  # and how often.
 PAGES: Final = "/"  # Separates a lane from a position in it.
 
 A = TypeVar("A")
@@ -201,19 +203,30 @@ class PlacedQueues:
         if queue.settings.placement == ANY_HOST:
             return await self._send_near(queue, op, caller)
         if len(groups) == 1:
-            return await self._ask(queue, groups[0], op, caller)
+            return await self._send_to(queue, groups[0], op, caller)
         targets: list[int] = []
         for message in op.messages:
             self._turn += 1
             targets.append(groups[lane_of(queue.settings, message, self._turn)])
         return await _sort_out(targets, op.messages, lambda number, some: self._send_some(queue, number, some, caller))
 
+    async def _send_to(self, queue: PlacedQueue, number: int, op: ops.SendMessages, caller: Caller) -> list[Accepted]:
+        """Send messages to one group. A leader that does not serve yet, or no longer, refuses every message before it
+        appends one: they are sent again to the next leader.
+        """
+        for _ in range(AGAIN_MAX):
+            replies = await self._ask(queue, number, op, caller)
+            if any(one.code is not Code.NOT_LEADER for one in replies):
+                break
+            await asyncio.sleep(AGAIN_S)
+        return replies
+
     async def _send_some(
         self, queue: PlacedQueue, number: int, messages: list[Outgoing], caller: Caller
     ) -> list[Accepted]:
         """Send messages to one group. A refusal counts only for these, not for those that other groups accepted."""
         try:
-            return await self._ask(queue, number, ops.SendMessages(queue.name, messages), caller)
+            return await self._send_to(queue, number, ops.SendMessages(queue.name, messages), caller)
         except LonghallError as error:
             return [Accepted(code=error.code, message=str(error)) for _ in messages]
 

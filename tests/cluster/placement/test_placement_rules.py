@@ -140,9 +140,9 @@ def test_names_tell_whose_wing_it_is() -> None:
 def test_new_things_go_to_the_host_that_leads_the_least() -> None:
     leaders = {1: 11, 2: 12, 3: 13}
     assert by_load(leaders, {}, {}) == [1, 2, 3]
-    assert by_load(leaders, {}, {11: 4, 12: 3, 13: 5}) == [2, 1, 3]  # Without load the number decides,
+    assert by_load(leaders, {12: 1000.0}, {11: 4, 12: 3, 13: 5}) == [2, 1, 3]  # With little load the number decides,
     assert by_load(leaders, {11: 9e6, 12: 5e6, 13: 1e6}, {11: 1, 12: 1, 13: 1}) == [3, 2, 1]  # and else the load.
-    assert by_load({1: 11, 2: 11, 3: 13}, {11: 1.0}, {}) == [3, 1, 2]  # What another of its groups has, counts too.
+    assert by_load({1: 11, 2: 11, 3: 13}, {11: 2e6}, {}) == [3, 1, 2]  # What another of its groups has, counts too.
 
 
 def test_what_is_created_at_once_does_not_all_go_to_an_idle_host() -> None:

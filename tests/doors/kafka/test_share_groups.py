@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from longhall.doors.kafka.group_operations import configure_group
 from longhall.doors.kafka.topic_operations import create_topic
 from longhall.doors.kafka.wire.apis import API, decode_response, encode_request
@@ -283,6 +285,21 @@ async def test_the_defaults_of_share_groups_are_shown(tmp_path: Path) -> None:
             resource = DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=[key])
             answer = await ask(two.leader, DescribeConfigsRequest(resources=[resource]), 4)
             assert [(config.name, config.value) for config in answer.results[0].configs] == [(key, value)]
+
+
+@pytest.mark.parametrize("settings", [QueueSettings(priorities=3), QueueSettings(late_stamped="head")])
+async def test_a_queue_with_hidden_lanes_refuses_share_groups(tmp_path: Path, settings: QueueSettings) -> None:
+    """Their messages have no offset in the partition, so members would miss them without a word."""
+    async with two_nodes(tmp_path) as two:
+        node = two.leader
+        await node.queues.create("q", settings)
+        beat = ShareGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["q"])
+        refused = await ask(node, beat, 1)
+        assert refused.error_code == INVALID_REQUEST
+        assert "share groups cannot consume it" in refused.error_message
+        async with _member(node, "q") as member:
+            (part,) = (await member.fetch()).responses[0].partitions
+            assert part.error_code == INVALID_REQUEST
 
 
 async def test_altered_offsets_create_the_group(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from longhall.cli.output import print_note
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView
 
-READY_S_MAX: Final = 60.0
+READY_S_MAX: Final = 120.0  # Twelve processes start on three nodes.
 STOP_S_MAX: Final = 30.0
 LOOK_S: Final = 0.05
 USUAL_PORTS: Final = {
@@ -238,7 +238,7 @@ def _in_sync(children: list[Child]) -> bool:
 def _is_whole(view: ClusterView) -> bool:
     able = sum(host.alive is True and not host.drained for host in view.hosts)
     led = any(host.leads and host.alive for host in view.hosts)
-    wings = sum(bool(wing.leader) and len(wing.in_sync) >= min(able, len(wing.hosts)) for wing in view.wings)
+    wings = sum(wing.leader == wing.hosts[0] and len(wing.in_sync) >= min(able, len(wing.hosts)) for wing in view.wings)
     return led and sum(host.in_sync for host in view.hosts) >= min(able, view.factor) and wings >= view.host_wings
 
 

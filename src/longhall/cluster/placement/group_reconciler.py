@@ -15,10 +15,11 @@ from typing import Final, NamedTuple, final
 import msgspec
 
 from longhall.broker.catalogue import Topic
-from longhall.broker.configuration import SHARE
+from longhall.broker.configuration import IN_THE_HALL, SHARE
 from longhall.broker.hall import Hall
 from longhall.broker.waiting import committed
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
+from longhall.cluster.placement.balance_rules import LedGroup
 from longhall.cluster.placement.group_directory import GroupDirectory
 from longhall.cluster.placement.group_loads import HALL, GroupLoads
 from longhall.cluster.placement.group_measures import traffic_of
@@ -250,6 +251,36 @@ class GroupReconciler(GroupDirectory):
                 self._looked_s = -LOOK_S  # The next comparison removes it.
                 _log.info("the removal of a topic from a wing is retried", extra={"wing": number, "reason": str(error)})
 
+    # Balance
+
+    def hosts_usable(self) -> frozenset[int]:
+        """The live hosts that may store the groups of others."""
+        return self._usable()
+
+    def led_groups(self) -> list[LedGroup]:
+        """All groups that have a leader, with their loads; the main one too."""
+        used = self._used()
+        here = self._session.node
+        found = [LedGroup(IN_THE_HALL, here, self._loads.load(HALL), used.get(HALL, 0), movable=False)]
+        for wing in self.records.values():
+            client = self._clients.get(wing.number)
+            if client is None or not client.is_led:
+                continue
+            load, placed = self._loads.load(wing.number), used.get(wing.number, 0)
+            found.append(LedGroup(wing.name, client.state.leader, load, placed, movable=bool(home_of(wing))))
+        return found
+
+    def is_moving(self) -> bool:
+        """True if a group is not led by the host that it prefers."""
+        return any(wing.hosts and self._leading_host(wing) != wing.hosts[0] for wing in self.records.values())
+
+    async def prefer(self, name: str, host: int) -> None:
+        """Have a host lead the group of another host, or its own again; the next reconciliation begins to move it."""
+        wing = self.records[name]
+        leader = 0 if home_of(wing) == host else host
+        if leader != wing.leader:
+            await self._coordinator.change_wing(wing, msgspec.structs.replace(wing, leader=leader))
+
     # Reconciliation
 
     async def _tend_always(self) -> None:
@@ -331,7 +362,8 @@ class GroupReconciler(GroupDirectory):
         client = self._clients.get(wing.number)
         if client is None or not client.is_led:
             return
-        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._session.factor, leader)
+        staying = self._staying(wing, usable)
+        wanted = wing.wanted or hosts_for(home_of(wing), staying, self._session.factor, leader, wing.leader)
         if not wanted:
             return
         hosts = next_hosts(wing, wanted, client.state.replicas)

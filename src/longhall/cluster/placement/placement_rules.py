@@ -24,6 +24,7 @@ from longhall.topics.quota import UNLIMITED
 
 NAMED: Final = "wing:"
 
+LITTLE_LOAD: Final = float(1 << 20)  # Bytes a second of all hosts together, below which load counts less than number.
 BETTER_BY: Final = 2  # A wing whose home is gone moves only to a host that leads at least so many fewer.
 
 _HOST: Final = "host-"
@@ -40,9 +41,11 @@ def home_of(wing: ReplicationGroup) -> int:
     return int(number) if wing.name.startswith(_HOST) and number.isdigit() else 0
 
 
-def hosts_for(home: int, usable: Collection[int], factor: int, leader: int = 0) -> tuple[int, ...]:
-    """The hosts of a wing: its home, or else `leader`, and the next ones after its home, in a ring."""
-    first = home if home in usable else leader
+def hosts_for(home: int, usable: Collection[int], factor: int, leader: int = 0, chosen: int = 0) -> tuple[int, ...]:
+    """The hosts of a wing: the host that was chosen for balance, its home, or else `leader`, and the next ones after
+    its home, in a ring.
+    """
+    first = chosen if chosen in usable else home if home in usable else leader
     return tuple(sorted(usable, key=lambda host: (host != first, host < home, host)))[:factor]
 
 
@@ -105,9 +108,10 @@ def by_load(leaders: Mapping[int, int], loads: Mapping[int, float], placed: Mapp
 
     `leaders` has the host that leads each group, `loads` and `placed` what each host leads: the load of the last
     minutes, and the number of topics and queues. A host counts by its share of the load plus its share of the number:
-    the load of what was created just now is not known yet, and the number stands for it.
+    the load of what was created just now is not known yet, and the number stands for it. In a cluster with little load
+    the number decides.
     """
-    load, number = sum(loads.values()) or 1.0, sum(placed.values()) or 1
+    load, number = max(sum(loads.values()), LITTLE_LOAD), sum(placed.values()) or 1
 
     def weight(host: int) -> float:
         return loads.get(host, 0.0) / load + placed.get(host, 0) / number

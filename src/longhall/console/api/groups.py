@@ -14,7 +14,7 @@ from longhall.cluster.placement.cluster_map import PAGE_TOPICS_MAX
 from longhall.console.api.asked import Asked, Reply
 from longhall.console.api.hosts import NodeNumber, begun
 from longhall.console.api.service import Route
-from longhall.service.administration import AddGroup, MapCluster, RemoveGroup
+from longhall.service.administration import AddGroup, BalanceGroups, MapCluster, RemoveGroup
 from longhall.service.router import Router
 
 
@@ -39,6 +39,17 @@ async def map_cluster(service: Router, asked: Asked) -> Reply:
     return Reply(await service.call(MapCluster(wanted.prefix, wanted.after, wanted.limit), asked.caller))
 
 
+class BalanceWanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The request: balance the hosts, or only show the plan."""
+
+    dry_run: bool = False
+
+
+async def balance_groups(service: Router, asked: Asked) -> Reply:
+    """POST /cluster/balance"""
+    return Reply(await service.call(BalanceGroups(asked.read(BalanceWanted).dry_run), asked.caller))
+
+
 async def add_group(service: Router, asked: Asked) -> Reply:
     """PUT /cluster/wings/*"""
     wanted = asked.read(GroupWanted)
@@ -52,6 +63,7 @@ async def remove_group(service: Router, asked: Asked) -> Reply:
 
 GROUP_ROUTES: Final = (
     Route("GET", "cluster/map", map_cluster),
+    Route("POST", "cluster/balance", balance_groups),
     Route("PUT", "cluster/wings/*", add_group),
     Route("DELETE", "cluster/wings/*", remove_group),
 )

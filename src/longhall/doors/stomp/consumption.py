@@ -17,7 +17,7 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp.acknowledgements import Acknowledgements
 from longhall.doors.amqp.declarations import is_quorum
 from longhall.doors.amqp.errors import ACCESS_REFUSED, NOT_FOUND, AmqpError, queue_text
-from longhall.doors.amqp.queue_creation import found_queue
+from longhall.doors.amqp.queue_creation import found_queue, use_queue
 from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged, end_deliveries
 from longhall.doors.stomp.errors import StompError
 from longhall.doors.stomp.message_headers import message_headers
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from longhall.doors.stomp.connection import StompConnection
 
 CHANNEL: Final = 1  # STOMP has no channels; a session wants one.
+AWAITED_QUEUES_MAX: Final = 64  # Whose leases DISCONNECT waits for.
 _keys: Final = count(1)
 
 
@@ -221,14 +222,20 @@ class Consumption:
         self._unacknowledged = dict(sorted(self._unacknowledged.items()))
 
     async def leave(self) -> None:
-        """End all subscriptions and give back what the client holds, before DISCONNECT is answered."""
-        keys = list(self.consumers)
+        """End all subscriptions and give back what the client holds, before DISCONNECT is answered.
+
+        What is on its way to subscriptions that acknowledge automatically is delivered first: a client that saw the
+        receipt of its own message, and then disconnects, expects to have received it.
+        """
+        await self.acknowledgements.ended()
+        automatic = {one.consumer.shown_queue for one in self.consumers.values() if one.consumer.no_ack}
+        for name in list(automatic)[:AWAITED_QUEUES_MAX]:
+            await use_queue(self._connection, name)
         held = list(self._unacknowledged.values())
+        self._unacknowledged.clear()
+        await self.acknowledgements.give_back(list(self.consumers), held)
         self.consumers.clear()
         self.subscriptions.clear()
-        self._unacknowledged.clear()
-        await self.acknowledgements.ended()
-        await self.acknowledgements.give_back(keys, held)
         await self.acknowledgements.delete_queues(list(self._connection.owned))
 
 
