@@ -16,6 +16,7 @@ from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.settle import settle
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.publish import Published, Publishing
+from longhall.broker.queues.sending.transaction import commit_transaction
 from longhall.broker.queues.service import QueueService
 from longhall.broker.topic_administration import commit_event
 from longhall.broker.waiting import committed
@@ -59,6 +60,7 @@ class ExchangeService:
         broker.also(ops.RemoveVirtualHost, self._remove_host)
         broker.also(ops.ListVirtualHosts, lambda op, caller: sorted(self._hall.catalogue.exchanges.hosts))
         broker.also(ops.PublishMessages, self._publish)
+        broker.also(ops.CommitTransaction, self._commit)
         broker.also(ops.UseQueue, self._use)
         broker.also(ops.RemoveQueue, self._remove_queue)
         broker.also(ops.ClearQueue, self._clear)
@@ -198,6 +200,21 @@ class ExchangeService:
             publishing.answer(queue, some, accepted)
         return answers
 
+    async def _commit(self, op: ops.CommitTransaction, caller: Caller) -> list[Published]:
+        publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
+        if any(answer.code is not None for answer in publishing.answers):
+            return publishing.answers
+        queues = [self._hall.running_queue(one.queue) for one in op.ends]
+        if not publishing.elsewhere and not any(queue is not None and queue.settings.wings for queue in queues):
+            sends = publishing.write_backs()
+            await commit_transaction(self._hall, self._queues.stager, sends, op.ends, caller.identity)
+            return publishing.answers
+        answers = await self._publish_elsewhere(publishing, publishing.append(), caller)
+        if all(answer.code is None for answer in answers):
+            for one in op.ends:
+                await self._router.call(ops.EndHeld(one.queue, "", one.receipts, one.how, []), caller)
+        return answers
+
     # Queues
 
     async def _use(self, op: ops.UseQueue, caller: Caller) -> ops.QueueUse:
@@ -266,7 +283,9 @@ class ExchangeService:
         return ops.TakenMessage(delivery, queue.available() if delivery is not None else 0)
 
     async def _end(self, op: ops.EndHeld, caller: Caller) -> None:
-        if op.how == ops.SETTLE:
+        if op.how == ops.DONE:
+            ending = self._consumers.release(op.session, op.queue, op.receipts)
+        elif op.how == ops.SETTLE:
             ending = self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
         elif op.how == ops.REQUEUE:
             ending = self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)

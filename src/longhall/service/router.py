@@ -28,8 +28,15 @@ from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.messages import Delivery, QueueView
 from longhall.service.call_codec import decode_call
-from longhall.service.exchange_operations import AddConsumer, CancelConsumer, LimitChannel, TakeMessage
+from longhall.service.exchange_operations import (
+    AddConsumer,
+    CancelConsumer,
+    LimitChannel,
+    PublishMessages,
+    TakeMessage,
+)
 from longhall.service.local import LocalBroker
+from longhall.service.placed_publish import direct_queues, publish_directly
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_operations import (
     DescribeQueue,
@@ -144,6 +151,11 @@ class Router:
                     return self._kept(operation, started(placed.carry_out(queue, operation, caller)))
                 if isinstance(operation, AddConsumer | TakeMessage) and not self.leads:
                     return started(self._when_known(operation, caller))
+            if placed is not None and isinstance(operation, PublishMessages):
+                queues = direct_queues(placed, operation)
+                if queues is not None:
+                    published = started(publish_directly(placed, operation, queues, caller))
+                    return cast("Pending[R]", self._kept(operation, published))
             if placed is not None and isinstance(operation, CancelConsumer | LimitChannel):
                 return self._kept(operation, started(self._on_session(placed, operation, caller)))
             if self.leads:

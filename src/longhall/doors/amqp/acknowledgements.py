@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from longhall.broker.pending import Pending
+from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.doors.amqp.channel import Channel, Unacknowledged
 from longhall.errors import Code, LonghallError
 from longhall.service.exchange_operations import REQUEUE, CancelConsumer, EndHeld
@@ -23,6 +24,15 @@ class _Ended:
     def __init__(self) -> None:
         self.receipts: list[str] = []
         self.credits: dict[int, int] = {}
+
+
+def ended_messages(ends: list[tuple[int, list[Unacknowledged]]]) -> list[EndedMessages]:
+    """What a transaction ends, by queue and by how."""
+    gathered: dict[tuple[str, int], list[str]] = {}
+    for how, ended in ends:
+        for one in ended:
+            gathered.setdefault((one.queue, how), []).append(one.receipt)
+    return [EndedMessages(queue, receipts, how) for (queue, how), receipts in gathered.items()]
 
 
 @final

@@ -400,7 +400,7 @@ class AmqpConnection(asyncio.Protocol):
         channel.consumers.clear()
         for key in keys:
             self.consumers.pop(key, None)
-        held = list(channel.unacknowledged.values())
+        held = [*channel.unacknowledged.values(), *(one for _, ended in channel.transaction_ends for one in ended)]
         channel.unacknowledged.clear()
         channel.transaction.clear()
         channel.transaction_ends.clear()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.pending import Pending
 from longhall.broker.queues.sending.publish import Publication, Published
+from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.errors import AmqpError, exchange_text
 from longhall.doors.amqp.wire import methods
@@ -24,7 +25,7 @@ from longhall.doors.amqp.wire.methods import encode_arguments
 from longhall.errors import Code
 from longhall.exchanges.properties import decode_stored
 from longhall.queues.messages import Delivery
-from longhall.service.exchange_operations import PublishMessages, ReplyDirectly
+from longhall.service.exchange_operations import CommitTransaction, PublishMessages, ReplyDirectly
 
 if TYPE_CHECKING:
     from longhall.doors.amqp.channel import Channel
@@ -34,6 +35,11 @@ BATCH_MESSAGES_MAX: Final = 1000
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 UNDER_WAY_BYTES_MAX: Final = 32 * 1024 * 1024  # Of one connection; beyond it the connection is not read.
 REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
+
+
+def _is_reply(publication: Publication) -> bool:
+    """True for a direct reply, which passes every queue."""
+    return not publication.exchange and publication.keys[0].startswith(REPLY_PREFIX)
 
 
 @final
@@ -94,7 +100,7 @@ class Publisher:
             number = channel.published
         self._gathered.append(_Message(channel, publication, is_mandatory, number))
         self._gathered_bytes += len(publication.message.body) + 200
-        if publication.keys[0].startswith(REPLY_PREFIX) and not publication.exchange:
+        if _is_reply(publication):
             self._reply(self._gathered.pop())
         elif len(self._gathered) >= BATCH_MESSAGES_MAX or self._gathered_bytes >= BATCH_BYTES_MAX:
             self.flush()
@@ -108,14 +114,21 @@ class Publisher:
             pending = self._connection.service.call(operation, self._connection.caller)
             self._begin(_Batch(messages, pending, size_bytes))
 
-    async def commit(self, channel: Channel, published: list[tuple[Publication, bool]]) -> None:
-        """Publish the messages of a transaction together. AmqpError if one of them cannot be published."""
+    async def commit(
+        self, channel: Channel, published: list[tuple[Publication, bool]], ends: list[EndedMessages]
+    ) -> None:
+        """Publish the messages of a transaction and end others together. AmqpError if nothing of it was done."""
         self.flush()
-        if not published:
-            return
         connection = self._connection
-        operation = PublishMessages(connection.host, [publication for publication, _ in published])
-        answers = await connection.service.call(operation, connection.caller)
+        replies = [one for one in published if _is_reply(one[0])]
+        published = [one for one in published if not _is_reply(one[0])]
+        if published or ends:
+            operation = CommitTransaction(connection.host, [publication for publication, _ in published], ends)
+            self._returned(channel, published, await connection.service.call(operation, connection.caller))
+        for publication, is_mandatory in replies:
+            self._reply(_Message(channel, publication, is_mandatory, 0))
+
+    def _returned(self, channel: Channel, published: list[tuple[Publication, bool]], answers: list[Published]) -> None:
         for (publication, is_mandatory), answer in zip(published, answers, strict=True):
             message = _Message(channel, publication, is_mandatory, 0)
             if answer.code is not None:

@@ -275,6 +275,10 @@ class ConsumerRegistry:
         if queue is not None:
             await reject(self._hall, queue, receipts)
 
+    async def release(self, session_id: str, name: str, receipts: list[str]) -> None:
+        """A transaction has ended these."""
+        self._release(session_id, name, receipts)
+
     def _release(self, session_id: str, name: str, receipts: list[str]) -> None:
         session = self.sessions.get(session_id)
         if session is not None:

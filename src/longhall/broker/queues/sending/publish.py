@@ -31,7 +31,7 @@ from longhall.broker.waiting import Acknowledgeable, when_acknowledged
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.properties import decode_properties, decode_stored, headers_of
 from longhall.queues.envelope import RANDOM_BYTES, decode_record, new_message_id
-from longhall.queues.messages import Accepted, Outgoing
+from longhall.queues.messages import Accepted, Outgoing, WriteBack
 from longhall.queues.outcomes import LENGTH
 
 TOGETHER_BYTES_MAX: Final = 1024 * 1024  # Of one atomic write.
@@ -53,6 +53,11 @@ class Published(msgspec.Struct, array_like=True, omit_defaults=True):
     routed: int = 0  # The number of queues.
     code: Code | None = None
     reason: str = ""
+
+
+def shorter_life(own_ms: int, queue_ms: int) -> int:
+    """The time to live of a message with its own (below 0: none) in a queue with another (0: none)."""
+    return min(own_ms, queue_ms) if own_ms >= 0 and queue_ms else own_ms if own_ms >= 0 else queue_ms
 
 
 @final
@@ -133,10 +138,18 @@ class Publishing:
         own_ms, queue_ms = message.time_to_live_ms, queue.settings.time_to_live_ms
         if own_ms < 0 and queue_ms != AT_ONCE_MS:
             return message
-        lives_ms = min(own_ms, queue_ms) if own_ms >= 0 and queue_ms else own_ms if own_ms >= 0 else queue_ms
+        lives_ms = shorter_life(own_ms, queue_ms)
         if lives_ms <= AT_ONCE_MS:
             lives_ms = 0 if self._consumers.would_push(queue) else AT_ONCE_MS
         return msgspec.structs.replace(message, time_to_live_ms=lives_ms)
+
+    def write_backs(self) -> list[WriteBack]:
+        """What goes to queues of this hall, for one atomic write, in the order of the publications."""
+        return [
+            WriteBack(queue=queue.entry.name, messages=[self._for_queue(queue, message) for _, message in run.messages])
+            for run in self._runs
+            for queue in run.queues
+        ]
 
     def append(self) -> Pending[list[Published]]:
         """Append what goes to queues of this hall; done when everything may be acknowledged."""

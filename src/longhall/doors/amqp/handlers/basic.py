@@ -29,7 +29,7 @@ from longhall.service.exchange_operations import (
 )
 
 CONSUMER_TAG: Final = "amq.ctag-"
-TRANSACTION_BYTES_MAX: Final = 32 * 1024 * 1024
+TRANSACTION_BYTES_MAX: Final = 4 * 1024 * 1024  # One atomic write.
 MESSAGE_OVERHEAD_BYTES: Final = 200
 PRIORITY_MAX: Final = (1 << 31) - 1
 
