@@ -159,6 +159,7 @@ class Node:
             self.service,
             sessions,
             world.entropy,
+            world.clock,
             budget,
             self.known.credentials,
             connections_max=settings.connections_max,

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from longhall.broker.queues.consumers.stream_reader import StreamStart
 from longhall.broker.queues.sending.publish import Publication, Published
 from longhall.broker.queues.sending.transaction import DONE, REJECT, REQUEUE, SETTLE, UNSEEN, EndedMessages
 from longhall.cluster.rpc.operation import Operation
@@ -176,6 +177,7 @@ class AddConsumer(MessageOperation[None]):
     no_ack: bool = False
     exclusive: bool = False
     priority: int = 0
+    stream: StreamStart | None = None  # Of a stream: where it begins.
 
 
 class CancelConsumer(SessionOperation[None]):

@@ -271,7 +271,7 @@ class ExchangeService:
 
     def _add_consumer(self, op: ops.AddConsumer, caller: Caller) -> None:
         consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority)
-        self._consumers.consume(op.session, consumer)
+        self._consumers.consume(op.session, consumer, op.stream)
 
     def _give_credit(self, op: ops.GiveCredit, caller: Caller) -> None:
         for key, credit in op.credits:

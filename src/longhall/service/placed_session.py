@@ -16,6 +16,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
+import msgspec
+
 from longhall.broker.queues.consumers.session import PushedMessages
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.errors import Code, LonghallError
@@ -107,6 +109,8 @@ class GroupSession:
             return
         consumer = self._session.consumers.get(push.consumer)
         channel = consumer.asked.channel if consumer is not None else 0
+        if consumer is not None and consumer.asked.stream is not None:
+            consumer.asked.stream.offset = push.deliveries[-1].offset + 1  # The next leader goes on there.
         for delivery in push.deliveries:
             if delivery.receipt:
                 self.held[delivery.receipt] = (push.consumer, channel)
@@ -209,9 +213,7 @@ class PlacedSession:
         if asked.channel in self._limits:
             await self._groups.call(group.number, self._limit(group, asked.channel), consumer.caller)
         credit = consumer.share(group.number) - group.count(asked.key)
-        operation = AddConsumer(
-            asked.queue, asked.session, asked.key, asked.channel, credit, asked.no_ack, asked.exclusive, asked.priority
-        )
+        operation = msgspec.structs.replace(asked, credit=credit)
         await self._ask(consumer.queue, group.number, operation, consumer.caller)
 
     async def cancel(self, key: int, caller: Caller) -> bool:

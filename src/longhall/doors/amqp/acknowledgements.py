@@ -8,7 +8,7 @@ from longhall.broker.pending import Pending
 from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.doors.amqp.channel import Channel, Unacknowledged
 from longhall.errors import Code, LonghallError
-from longhall.service.exchange_operations import REQUEUE, CancelConsumer, EndHeld
+from longhall.service.exchange_operations import DONE, REQUEUE, CancelConsumer, EndHeld
 from longhall.service.queue_operations import DeleteQueue
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def ended_messages(ends: list[tuple[int, list[Unacknowledged]]]) -> list[EndedMe
     gathered: dict[tuple[str, int], list[str]] = {}
     for how, ended in ends:
         for one in ended:
-            gathered.setdefault((one.queue, how), []).append(one.receipt)
+            if one.consumer is None or one.consumer.stream is None:
+                gathered.setdefault((one.queue, how), []).append(one.receipt)
     return [EndedMessages(queue, receipts, how) for (queue, how), receipts in gathered.items()]
 
 
@@ -46,11 +47,12 @@ class Acknowledgements:
     def end(self, channel: Channel, ended: list[Unacknowledged], how: int) -> None:
         """Settle, give back or reject deliveries of a channel."""
         for one in ended:
-            gathered = self._gathered.get((one.queue, how))
-            if gathered is None:
-                gathered = self._gathered[one.queue, how] = _Ended()
-            gathered.receipts.append(one.receipt)
             consumer = one.consumer
+            done = DONE if consumer is not None and consumer.stream is not None else how  # A stream keeps its messages.
+            gathered = self._gathered.get((one.queue, done))
+            if gathered is None:
+                gathered = self._gathered[one.queue, done] = _Ended()
+            gathered.receipts.append(one.receipt)
             if consumer is not None:
                 consumer.outstanding -= 1
                 if consumer.prefetch and consumer.key in self._connection.consumers:

@@ -16,11 +16,13 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, final
 
 from longhall.broker.queues.consumers.session import PushedMessages
+from longhall.broker.queues.consumers.stream_reader import StreamStart
 from longhall.broker.queues.sending.publish import Publication
 from longhall.doors.amqp.errors import AmqpError, error_of
 from longhall.doors.amqp.wire.methods import Arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import encode_short
+from longhall.service.exchange_operations import AddConsumer
 
 if TYPE_CHECKING:
     from longhall.doors.amqp.connection import AmqpConnection
@@ -43,6 +45,7 @@ class ChannelConsumer:
         "prefetch",
         "queue",
         "shown_queue",
+        "stream",
         "tag",
         "tag_bytes",
     )
@@ -58,9 +61,17 @@ class ChannelConsumer:
         self.outstanding = 0
         self.counts = False
         self.asked: tuple[bool, int] = (False, 0)  # Exclusive, and priority.
+        self.stream: StreamStart | None = None  # Of a stream: where it begins, or goes on at another leader.
         self.early: (
             list[PushedMessages] | None
         ) = []  # Pushes that came before the consumer was confirmed; None afterwards.
+
+    def operation(self, session: str, channel: int) -> AddConsumer:
+        """What opens the consumer, at first or at another leader."""
+        exclusive, priority = self.asked
+        return AddConsumer(
+            self.queue, session, self.key, channel, self.credit, self.no_ack, exclusive, priority, self.stream
+        )
 
     @property
     def credit(self) -> int:

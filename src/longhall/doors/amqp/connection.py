@@ -48,7 +48,7 @@ from longhall.doors.amqp.wire.frames import (
 )
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.exchanges.field_table import MalformedTable
-from longhall.service.exchange_operations import AddConsumer, LimitChannel
+from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
 if TYPE_CHECKING:
@@ -481,10 +481,7 @@ class AmqpConnection(asyncio.Protocol):
                 left = channel.limit - len(channel.unacknowledged)
                 self.service.call(LimitChannel(self.session_id, channel.number, left), self.caller)
         for key, (channel, one) in list(self.consumers.items()):
-            exclusive, priority = one.asked
-            operation = AddConsumer(
-                one.queue, self.session_id, key, channel.number, one.credit, one.no_ack, exclusive, priority
-            )
+            operation = one.operation(self.session_id, channel.number)
             self.service.call(operation, self.caller).when_done(partial(self._consumer_opened, key, one.queue))
 
     def _consumer_opened(self, key: int, queue: str, done: Pending[None]) -> None:

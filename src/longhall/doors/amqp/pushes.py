@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from longhall.broker.queues.consumers.session import PushedMessages
 from longhall.doors.amqp.channel import Unacknowledged
-from longhall.doors.amqp.deliveries import deliver_frames
+from longhall.doors.amqp.deliveries import deliver_frames, with_stream_offset
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.exchanges.field_table import encode_short
@@ -38,6 +38,10 @@ def take_push(connection: AmqpConnection, push: PushedMessages, is_direct: bool)
             connection.write(method_frame(channel.number, methods.BASIC_CANCEL, consumer.tag, True))
         return
     frame_max = connection.handshake.frame_max
+    if consumer.stream is not None:
+        consumer.stream.offset = push.deliveries[-1].offset + 1
+        for delivery in push.deliveries:
+            delivery.amqp = with_stream_offset(delivery, consumer.shown_queue)
     for delivery in push.deliveries:
         channel.delivery_number += 1
         number = channel.delivery_number

@@ -21,7 +21,7 @@ from longhall.front.credentials import Credentials
 from longhall.service.exchange_operations import ListExchanges
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
-from longhall.world.ports import Entropy, Network
+from longhall.world.ports import Clock, Entropy, Network
 
 HANDSHAKE_S: Final = 10.0
 NAME_BYTES: Final = 16  # Of generated names: 22 characters.
@@ -48,6 +48,7 @@ class AmqpServer:
         service: Router,
         sessions: Sessions,
         entropy: Entropy,
+        clock: Clock,
         budget: Budget,
         credentials: Credentials | None = None,
         connections_max: int = 16_384,
@@ -77,6 +78,7 @@ class AmqpServer:
             }
         )
         self._entropy = entropy
+        self._clock = clock
         self._credentials = credentials
         self._loop = asyncio.get_running_loop()
 
@@ -119,6 +121,10 @@ class AmqpServer:
     def new_id(self, size: int) -> str:
         """A random id of so many bytes."""
         return self._entropy.bytes(size).hex()
+
+    def now_ms(self) -> int:
+        """The time."""
+        return self._clock.wall_ms()
 
     def new_name(self) -> str:
         """The random part of a generated name."""
