@@ -26,6 +26,7 @@ from longhall.broker.queues.consumers.session import DIRECT, SESSION_ID_BYTES, P
 from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.acknowledgements import Acknowledgements
+from longhall.doors.amqp.alarms import Blockage
 from longhall.doors.amqp.channel import Channel, ChannelConsumer, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
@@ -95,6 +96,7 @@ class AmqpConnection(asyncio.Protocol):
         self._is_writable = True
         self._is_paused = False
         self._bodies = ContentAdmission(server.budget, self._pace, self._give_up_bodies)
+        self.blockage = Blockage(server.alarms, self.write, self.worked)
         self._closing = False
         self._last_received_s = 0.0
         self._last_sent_s = 0.0
@@ -120,6 +122,7 @@ class AmqpConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._bodies.leave()
+        self.blockage.close()
         for channel in self.channels.values():
             channel.abandon()
         self.channels.clear()
@@ -169,6 +172,7 @@ class AmqpConnection(asyncio.Protocol):
         """Read no more while too much waits, or a body that arrives has to wait for memory."""
         crowded = (
             self._bodies.must_wait()
+            or self.blockage.is_blocked
             or self.publisher.is_crowded
             or any(channel.is_crowded for channel in self.channels.values())
         )

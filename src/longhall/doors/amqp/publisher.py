@@ -93,7 +93,9 @@ class Publisher:
         return bool(self._batches or self._gathered)
 
     def publish(self, channel: Channel, publication: Publication, is_mandatory: bool) -> None:
-        """Take one message for the next call."""
+        """Take one message for the next call; under an alarm it waits."""
+        connection = self._connection
+        connection.blockage.check(connection.handshake.capabilities.get("connection.blocked") is True)
         number = 0
         if channel.confirms:
             channel.published += 1
@@ -106,7 +108,9 @@ class Publisher:
             self.flush()
 
     def flush(self) -> None:
-        """Send what was gathered."""
+        """Send what was gathered, unless the connection is blocked."""
+        if self._connection.blockage.is_blocked:
+            return
         messages, self._gathered = self._gathered, []
         size_bytes, self._gathered_bytes = self._gathered_bytes, 0
         if messages:
@@ -196,6 +200,8 @@ class Publisher:
             if answer.code is None:
                 acks[channel] = message.number
                 continue
+            if answer.code is Code.STORAGE_FULL:
+                self._connection.server.alarms.note_full()
             self._ack(channel, acks.pop(channel, 0))
             self._connection.write(method_frame(channel.number, methods.BASIC_NACK, message.number, False, False))
         for channel, number in acks.items():
