@@ -7,7 +7,8 @@
     x-overflow                   drop-head: when_full drop-oldest; reject-publish: refuse; reject-publish-dlx: refuse,
                                  and the message goes to the dead-letter exchange
     x-dead-letter-exchange, -routing-key    amqp.letters_exchange, letters_key
-    x-dead-letter-strategy       both strategies: a dead message leaves its queue and enters the others in one write
+    x-dead-letter-strategy       amqp.letters_wait: with at-least-once a message for which a queue has no room stays.
+                                 With both, it leaves its queue and enters the others in one write
     x-max-priority               priorities
     x-queue-type                 classic or quorum: every queue is replicated; a quorum queue has a delivery limit;
                                  stream: see `streams`
@@ -107,6 +108,7 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
         letters_exchange=exchange,
         letters_key=letters_key,
         letters_refused=overflow == "reject-publish-dlx",
+        letters_wait=check.table.get("x-dead-letter-strategy") == "at-least-once",
         single_active=check.flag("x-single-active-consumer"),
     )
     ttl_ms = check.number("x-message-ttl", -1, 0, YEARS_MS)
