@@ -44,7 +44,7 @@ async def _begin(run: QueueRun) -> AmqpWorkers:
     run.send(laws.PLAIN, 2.0)
     run.consume(laws.PLAIN, 1, 1.0)
     for number in range(2):
-        run.context.act(workers.publish(f"publisher-{number}", 0.3))
+        run.context.act(workers.publish(f"publisher-{number}", 0.6))
         run.context.act(workers.move(f"mover-{number}"))
         for queue in (LEFT, RIGHT):
             run.context.act(workers.consume(f"consumer-{queue}-{number}", queue))
