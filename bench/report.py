@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import cluster_tables, plot, queues_tables, spark_tables, sqs_tables
+from bench import amqp_tables, cluster_tables, plot, queues_tables, spark_tables, sqs_tables
 from bench.tables import THROUGHPUT, TITLES, bottleneck, growth_tables, kafka_tables, ratio, spread, table
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -27,7 +27,7 @@ Result = dict[str, Any]
 
 _HEAD = """# Benchmarks
 
-Rendered by `./dev bench kafka`, `growth`, `cluster`, `sqs`, `queues` and `spark` from the results kept in
+Rendered by `./dev bench kafka`, `growth`, `cluster`, `sqs`, `amqp`, `queues` and `spark` from the results kept in
 `bench/results/`; not edited by hand.
 Absolute figures belong to the machine they were taken on. The ratios are the message: both sides ran in the same
 minutes, on the same disk, under the same client.
@@ -72,6 +72,8 @@ def publish() -> None:
         result = json.loads((_RESULTS / "sqs.json").read_text())
         plot.sqs_picture(result, _SQS_PICTURE)
         parts.append(sqs_tables.section(result))
+    if (_RESULTS / "amqp.json").exists():
+        parts.append(amqp_tables.section(json.loads((_RESULTS / "amqp.json").read_text())))
     if (_RESULTS / "queues.json").exists():
         parts.append(queues_tables.section(json.loads((_RESULTS / "queues.json").read_text())))
     if (_RESULTS / "spark.json").exists():

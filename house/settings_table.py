@@ -41,7 +41,8 @@ _TITLES: Final = {
 
 The name in the first column is that of the HTTP API (`PATCH /api/queues/NAME`), the option that of `longhall queue
 create` and `alter`. SQS clients use the attribute, where there is one; settings without an attribute are set through
-the HTTP API and hold for SQS clients as well.
+the HTTP API and hold for SQS clients as well. tests/cli/test_settings_by_door.py sets each of them through each of
+these doors.
 """,
     TOPIC: """## Topics
 

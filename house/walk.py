@@ -109,7 +109,11 @@ def _command(directory: Path, through: str) -> list[str]:
     data = ["--data", str(directory / "data")]
     if through in ("follower", "group"):
         return ["cluster", "up", "--nodes", "3", *data]
-    doors = [word for door in ("kafka", "sqs", "amqp", "http") for word in (f"--{door}", "127.0.0.1:0")]
+    doors = [
+        word
+        for door in ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "http")
+        for word in (f"--{door}", "127.0.0.1:0")
+    ]
     return ["serve", *data, *doors, *(["--workers", "2"] if through == "worker" else [])]
 
 

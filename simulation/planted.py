@@ -16,6 +16,7 @@ from simulation.planted_coordinators import COORDINATOR_BUGS
 from simulation.planted_disks import DISK_BUGS
 from simulation.planted_features import FEATURE_BUGS
 from simulation.planted_histories import HISTORY_BUGS
+from simulation.planted_outboxes import OUTBOX_BUGS
 from simulation.planted_peers import PEER_BUGS
 from simulation.planted_queues import QUEUE_BUGS
 from simulation.planted_repairs import REPAIR_BUGS
@@ -23,6 +24,7 @@ from simulation.planted_replicas import REPLICA_BUGS
 from simulation.planted_scrubs import SCRUB_BUGS
 from simulation.planted_shares import SHARE_BUGS
 from simulation.planted_topics import TOPIC_BUGS
+from simulation.planted_transactions import TRANSACTION_BUGS
 from simulation.planted_wings import WING_BUGS
 
 TENTHS: Final = 10
@@ -34,6 +36,8 @@ PLANTED: Final[dict[str, Bug]] = {
     **REPLICA_BUGS,
     **HISTORY_BUGS,
     **WING_BUGS,
+    **OUTBOX_BUGS,
+    **TRANSACTION_BUGS,
     **COORDINATOR_BUGS,
     **DISK_BUGS,
     **PEER_BUGS,

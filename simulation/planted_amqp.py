@@ -33,7 +33,7 @@ def _push_before_commit() -> _Replacements:
 
 
 def _confirm_before_commit() -> _Replacements:
-    def wait_for_nobody(self: Any, hall: Any, queues: Any, pending: Any) -> None:
+    def wait_for_nobody(self: Any, hall: Any, waits: Any, pending: Any) -> None:
         pending.committed(0)
 
     return [(publish._Joined, "__init__", wait_for_nobody)]

@@ -120,5 +120,14 @@ FEATURE_BUGS: Final[dict[str, Bug]] = {
     "forget-ids-of-kafka-producers": Bug(
         "A queue does not deduplicate the records of Kafka producers.", "once", 2, _forget_ids_of_kafka_producers
     ),
+    "settle-apart-after-an-election": Bug(
+        "The settles of a transaction are lost with the leader that applied them.",
+        "cluster-once",
+        4,
+        _settle_apart_from_the_outcome,
+    ),
+    "send-without-settling-in-a-cluster": Bug(
+        "A settle with sends sends, and settles nothing, at any leader.", "cluster-once", 2, _send_without_settling
+    ),
     "let-batches-in": Bug("A full queue accepts the batches of Kafka producers.", "once", 4, _let_batches_in),
 }

@@ -42,6 +42,9 @@ SHARE_BUGS: Final[dict[str, Bug]] = {
     "share-acquire-before-commit": Bug(
         "Records are acquired before their lease is durable.", "shares", 6, _acquire_before_commit
     ),
+    "share-accept-at-one-leader": Bug(
+        "An accepted record is known to one leader alone.", "cluster-shares", 4, _accept_in_memory
+    ),
     "share-acknowledge-what-others-hold": Bug(
         "A share member acknowledges a message that an SQS consumer has by now.",
         "shares",

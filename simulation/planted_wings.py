@@ -12,9 +12,10 @@ from longhall.broker.queues.delivery.settle import change_leases
 from longhall.broker.queues.service import QueueService
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.errors import LonghallError
-from longhall.service import placed_queues
+from longhall.service import placed_queues, queue_administration
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.placed_receive import PlacedReceive
+from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_operations import ChangeLeases
 from simulation.bug import Bug
 
@@ -87,6 +88,36 @@ def _take_the_namesake() -> _Replacements:
     return [(GroupTopics, "apply", apply), (GroupTopics, "check_incarnation", check_incarnation)]
 
 
+def _divide_what_is_one() -> _Replacements:
+    def default_placement(
+        hosts: int, partitions: int, configuration: Any, settings: Any = None, letters: Any = None, supports: Any = None
+    ) -> str:
+        return "parts" if hosts > 1 else "hall"
+
+    def lanes_of(placement: str, partitions: int) -> int:
+        return 3
+
+    return [
+        (queue_administration, "default_placement", default_placement),
+        (queue_administration, "lanes_of", lanes_of),
+    ]
+
+
+def _place_anew() -> _Replacements:
+    good: Any = QueueAdministration._configure
+
+    async def configure(self: Any, op: Any, caller: Any) -> None:
+        view = self._queues.view(op.queue)
+        if view is not None and view.settings.placement == "share":
+            settings = msgspec.structs.replace(view.settings, wings=tuple(self._groups.spread()[:1]))
+            await self._queues.configure(op.queue, settings)
+            await self._groups.furnish(op.queue)
+            return
+        await good(self, op, caller)
+
+    return [(QueueAdministration, "_configure", configure)]
+
+
 WING_BUGS: Final[dict[str, Bug]] = {
     "send-to-the-next-wing": Bug(
         "A message that a wing may have accepted is sent to the next one.", "cluster-wings", 10, _send_to_the_next_wing
@@ -105,6 +136,12 @@ WING_BUGS: Final[dict[str, Bug]] = {
     ),
     "end-in-the-middle": Bug(
         "A receive that is told to stop waiting forgets what it has leased.", "cluster-wings", 4, _end_in_the_middle
+    ),
+    "divide-what-is-one": Bug(
+        "A queue that delivers one by one is spread over several wings.", "cluster-wings", 2, _divide_what_is_one
+    ),
+    "place-anew": Bug(
+        "A queue without a placement is placed again whenever its settings change.", "cluster-wings", 2, _place_anew
     ),
     "take-the-namesake": Bug(
         "A deleted queue is taken for the current one of the same name.",

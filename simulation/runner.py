@@ -28,6 +28,7 @@ from simulation.scenarios.features import FEATURE_SCENARIOS
 from simulation.scenarios.histories import HISTORIES
 from simulation.scenarios.machines import MACHINE_SCENARIOS
 from simulation.scenarios.node import start_node
+from simulation.scenarios.outboxes import OUTBOX_SCENARIOS
 from simulation.scenarios.queues import QUEUE_SCENARIOS
 from simulation.scenarios.registry import SCENARIOS
 from simulation.scenarios.repairs import REPAIR_SCENARIOS
@@ -81,6 +82,7 @@ def kind_of(scenario: str) -> str:
         HISTORIES,
         VERSION_SCENARIOS,
         WING_SCENARIOS,
+        OUTBOX_SCENARIOS,
         BAD_CLUSTER_DISKS,
         LOST_COORDINATORS,
         REPAIR_SCENARIOS,

@@ -22,6 +22,7 @@ from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError
 from longhall.console.cluster_view import ClusterView
 from longhall.coordination.ensemble import Ensemble
+from longhall.node.addresses import DOORS as NODE_DOORS
 from soak.field import LOOPBACK, Field, mount_memory
 from soak.node import Node
 from soak.wall import Wall, build
@@ -32,7 +33,15 @@ ZOOKEEPER: Final = "zookeeper"
 DISK_BYTES: Final = 2 << 30
 SCRUB_MS: Final = 20_000  # Beyond loopback a scrub pass cannot be requested without credentials.
 READ_AGAIN: Final = "the cluster secret was read again"
-DOORS: Final = {"kafka": 9092, "sqs": 9324, "amqp": 5672, "http": 8080, "peers": 7092}
+DOORS: Final = {
+    "kafka": 9092,
+    "sqs": 9324,
+    "amqp": 5672,
+    "stomp": 61613,
+    "stomp_websocket": 15674,
+    "http": 8080,
+    "peers": 7092,
+}
 
 
 class Cluster:
@@ -138,7 +147,7 @@ class Cluster:
         """
         with contextlib.ExitStack() as held:
             for number in NODES:
-                for door in ("kafka", "sqs", "amqp", "http"):
+                for door in NODE_DOORS:
                     probe = held.enter_context(socket.socket())
                     probe.bind((LOOPBACK, 0))
                     self._doors.setdefault(number, {})[door] = f"{LOOPBACK}:{probe.getsockname()[1]}"

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from longhall.node.addresses import DOORS
+
 READY_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 30.0
 LOG_TAIL_BYTES: Final = 6000
@@ -57,7 +59,7 @@ class Node:
         self.log_file = home / f"{data.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: dict[str, object] = {}
-        free = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+        free = dict.fromkeys(DOORS, "127.0.0.1:0")
         self._doors = {**free, **(doors or {})}
 
     def __enter__(self) -> Self:
@@ -87,6 +89,14 @@ class Node:
         return str(self._ready["amqp"])
 
     @property
+    def stomp(self) -> str:
+        return str(self._ready["stomp"])
+
+    @property
+    def stomp_websocket(self) -> str:
+        return str(self._ready["stomp_websocket"])
+
+    @property
     def http(self) -> str:
         return str(self._ready["http"])
 
@@ -106,7 +116,7 @@ class Node:
             "serve",
             "--data",
             str(self.data),
-            *(word for door, address in self._doors.items() for word in (f"--{door}", address)),
+            *(word for door, address in self._doors.items() for word in (f"--{door.replace('_', '-')}", address)),
             "--ready-file",
             str(self.ready_file),
             *self.options,

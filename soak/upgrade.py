@@ -14,6 +14,7 @@ from longhall.cli.api_client import ApiClient
 from longhall.cli.cluster.status import ask
 from longhall.cli.exits import CommandError
 from longhall.cli.profiles import HttpTarget
+from longhall.node.addresses import DOORS
 from longhall.service.administration import RaisedLevel
 from soak.cluster import NODES, Cluster, wait_until
 from soak.node import Node
@@ -88,7 +89,8 @@ class Upgrade:
         cluster = self.cluster
         assert cluster.nodes[number].stop() == 0
         before, node = cluster.nodes[number], self._make(number, level)
-        node.options += ["--kafka", before.bootstrap, "--sqs", before.sqs, "--amqp", before.amqp, "--http", before.http]
+        for door in DOORS:
+            node.options += [f"--{door.replace('_', '-')}", str(before.ready[door])]
         cluster.nodes[number] = node
         node.start()
         cluster.wait_in_sync()

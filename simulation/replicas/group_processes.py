@@ -79,12 +79,17 @@ class GroupProcesses:
         ends_s = loop.time() + seconds
         for name, cluster in list(self.wings.items()):
             assert cluster.wing is not None
-            while cluster.leader_number() != cluster.wing.hosts[0]:
+            while cluster.leader_number() != self._preferred(cluster.wing):
                 demand(
                     loop.time() < ends_s,
                     f"the wing {name} is not led by its preferred host after {seconds} s: {cluster.stand()}",
                 )
                 await asyncio.sleep(LOOK_S)
+
+    def _preferred(self, wing: ReplicationGroup) -> int:
+        """The host that should lead a wing by now: the balancer may have chosen another than at the start."""
+        wanted = [wings[wing.name] for wings in self._wanted.values() if wing.name in wings]
+        return max(wanted, key=lambda one: one.version, default=wing).hosts[0]
 
     async def check_copies(self) -> None:
         """Check the replicas of every wing: see `NodeObserver.check_copies`."""

@@ -40,7 +40,7 @@ from simulation.checkers.violation import Violation, demand
 from simulation.loop import PowerCut, Process
 from simulation.replicas.host_names import PEERS_PORT, SECRETS, name_of, numbers_up_to
 from simulation.replicas.node_observer import NodeObserver, member_of
-from simulation.scenarios.machine import AMQP_PORT, KAFKA_PORT, SQS_PORT
+from simulation.scenarios.machine import AMQP_PORT, KAFKA_PORT, SQS_PORT, STOMP_PORT, STOMP_WEBSOCKET_PORT
 from simulation.scenarios.node import HTTP_PORT, settings_for
 from simulation.world import Host, SimulatedWorld, Simulation
 from simulation.zookeeper import SimulatedZooKeeper
@@ -345,6 +345,7 @@ class SimulatedCluster:
             source=source,
             level_max=settings.feature_level_max,
             secrets=SECRETS,
+            founder=self.wing.hosts[0] if self.wing is not None else 0,
         )
         place.root, place.wing = root, self.wing
         place.repairs = self.repairs.setdefault(number, place.repairs)
@@ -399,6 +400,8 @@ class SimulatedCluster:
             advertised_kafka=f"{name}:{KAFKA_PORT}",
             sqs=f"{name}:{SQS_PORT}",
             amqp=f"{name}:{AMQP_PORT}",
+            stomp=f"{name}:{STOMP_PORT}",
+            stomp_websocket=f"{name}:{STOMP_WEBSOCKET_PORT}",
             http=f"{name}:{HTTP_PORT}",
             peers=f"{name}:{PEERS_PORT}",
             coordinator="zk://zookeeper:2181/longhall",
@@ -408,6 +411,7 @@ class SimulatedCluster:
             digest_interval_ms=DIGEST_MS,
             feature_level_max=self.level_max.get(number, NEWEST),
             replication_factor=self._factor,
+            default_placement="hall" if self.group_processes is None else "spread",
         )
         if self.checkpoint_bytes:
             settings = msgspec.structs.replace(settings, checkpoint_bytes=self.checkpoint_bytes)

@@ -11,6 +11,8 @@ cluster-letters   leases, dead letters and redrives while leaders change and the
 cluster-doors     Kafka producers and transactions send to a queue, SQS clients drain it, Kafka readers read its topic
 cluster-deposed   queues are made while the leader is cut off from all but its clients, and does not notice
 cluster-rot       bits flip in old segments of queues, whose messages are redelivered and promoted from there
+cluster-once      tasks are settled together with their results, exactly once, while leaders die and are cut off
+cluster-shares    members of Kafka share groups and SQS consumers take turns while leaders die and are cut off
 cluster-clocks    the hosts' clocks differ, drift and are set, while leaders change
 
 Scenarios after failures of other systems are in `histories`.
@@ -39,9 +41,11 @@ from simulation.scenarios import consumers, producers
 from simulation.scenarios import queue_laws as laws
 from simulation.scenarios.cluster_run import FAULTS_S, ClusterQueueRun, ClusterRun, size_of
 from simulation.scenarios.consumers import BAD, Habits
+from simulation.scenarios.features import compare_results, work_once
 from simulation.scenarios.machine import Starter
 from simulation.scenarios.queue_resizes import DILIGENT, Sizes, send_by_keys
 from simulation.scenarios.queue_topic_readers import look_on
+from simulation.scenarios.queues import share
 from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.world import Simulation
 
@@ -209,6 +213,22 @@ async def cluster_rot(simulation: Simulation, starter: Starter) -> RunResult:
     return await run.end(7.0)
 
 
+async def cluster_once(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterQueueRun(simulation, LEADERS, [laws.PLAIN])
+    await run.clients.begin()
+    clients = await work_once(run.clients)
+    played = await run.end(7.0)
+    await run.context.on_clients(compare_results(run.clients, clients))
+    return played
+
+
+async def cluster_shares(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterQueueRun(simulation, LEADERS, [laws.PLAIN, laws.STRICT, laws.POISON, laws.DEAD])
+    await run.clients.begin()
+    await share(run.clients)
+    return await run.end(7.0)
+
+
 async def cluster_clocks(simulation: Simulation, starter: Starter) -> RunResult:
     run = ClusterQueueRun(simulation, CLOCKS, [laws.PLAIN, laws.ORDERED, laws.STRICT], drift_max=DRIFT_MAX)
     clients = run.clients
@@ -236,5 +256,7 @@ CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster-doors": cluster_doors,
     "cluster-deposed": cluster_deposed,
     "cluster-rot": cluster_rot,
+    "cluster-once": cluster_once,
+    "cluster-shares": cluster_shares,
     "cluster-clocks": cluster_clocks,
 }

@@ -93,6 +93,14 @@ async def filters(simulation: Simulation, starter: Starter) -> RunResult:
 async def once(simulation: Simulation, starter: Starter) -> RunResult:
     run = alone(simulation, starter, [*CRASHES, "cut", "resets"], [laws.PLAIN])
     await run.begin()
+    clients = await work_once(run)
+    played = await run.end(FAULTS_S, 6.0)
+    await run.context.on_clients(compare_results(run, clients))
+    return played
+
+
+async def work_once(run: QueueRun) -> exactly_once.ExactlyOnceClients:
+    """Start the clients of a queue with tasks and its results, beside others of a plain queue."""
     await _make(run, exactly_once.TASKS, exactly_once.SETTINGS)
     await _make(run, exactly_once.RESULTS, QueueSettings(settled="keep"))
     run.send(laws.PLAIN, 1.0, 0.2)
@@ -102,12 +110,11 @@ async def once(simulation: Simulation, starter: Starter) -> RunResult:
         run.context.act(clients.send(f"sender-{number}", 0.5))
         run.context.act(clients.work(f"worker-{number}", 0.3))
     run.context.act(clients.measure(0.7))
-    played = await run.end(FAULTS_S, 6.0)
-    await run.context.on_clients(_compare_results(run, clients))
-    return played
+    return clients
 
 
-async def _compare_results(run: QueueRun, clients: exactly_once.ExactlyOnceClients) -> None:
+async def compare_results(run: QueueRun, clients: exactly_once.ExactlyOnceClients) -> None:
+    """Every acknowledged task has one result, and nothing else has one."""
     hall = await run.context.connect("accountant", patience_ms=30_000)
     place = Place(exactly_once.RESULTS, 0)
     _, records, _ = await read_all(hall, place, stable=True, seconds=HEALED_S)

@@ -39,6 +39,7 @@ async def ask_inside(deployment: Deployment, question: Question) -> Any:
     task = process.start(question(desk))
     await asyncio.wait([task, process.ended], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
+        task.add_done_callback(_ignore)
         raise Unanswered
     error = task.exception()
     if isinstance(error, PowerCut | OSError):
@@ -48,3 +49,9 @@ async def ask_inside(deployment: Deployment, question: Question) -> Any:
             raise Unanswered
         raise SqsRefusal(error.code.value, str(error))
     return task.result()
+
+
+def _ignore(task: asyncio.Task[Any]) -> None:
+    """Nobody waits for the outcome any more."""
+    if not task.cancelled():
+        task.exception()

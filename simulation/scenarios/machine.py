@@ -25,6 +25,8 @@ SCRUB_LOGGER: Final = "longhall.scrub"
 KAFKA_PORT: Final = 9092
 SQS_PORT: Final = 9324
 AMQP_PORT: Final = 5672
+STOMP_PORT: Final = 61613
+STOMP_WEBSOCKET_PORT: Final = 15674
 LOOK_S: Final = 0.05
 STOP_S: Final = 60.0
 

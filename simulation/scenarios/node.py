@@ -8,7 +8,15 @@ from typing import Final, final
 from longhall.broker.queues.service import QueueService
 from longhall.node.assembly import Node
 from longhall.node.settings import CleanerSettings, Settings
-from simulation.scenarios.machine import AMQP_PORT, KAFKA_PORT, NODE, SQS_PORT, Running
+from simulation.scenarios.machine import (
+    AMQP_PORT,
+    KAFKA_PORT,
+    NODE,
+    SQS_PORT,
+    STOMP_PORT,
+    STOMP_WEBSOCKET_PORT,
+    Running,
+)
 from simulation.world import SimulatedWorld
 
 HTTP_PORT: Final = 8080
@@ -23,6 +31,8 @@ def settings_for(world: SimulatedWorld) -> Settings:
         advertised_kafka=f"{NODE}:{KAFKA_PORT}",
         sqs=f"0.0.0.0:{SQS_PORT}",
         amqp=f"0.0.0.0:{AMQP_PORT}",
+        stomp=f"0.0.0.0:{STOMP_PORT}",
+        stomp_websocket=f"0.0.0.0:{STOMP_WEBSOCKET_PORT}",
         http=f"0.0.0.0:{HTTP_PORT}",
         insecure=True,
         auto_create_topics=False,

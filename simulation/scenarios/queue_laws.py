@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
 from simulation.checkers.messages import Law
 from simulation.scenarios.large_messages import LIMIT_BYTES, PRIORITIES, WHOLE_BYTES_MAX
+from simulation.scenarios.sqs_client import arn_of
 
 ATTEMPTS_MAX: Final = 3
 TIME_TO_LIVE_S: Final = 12.0
@@ -39,13 +41,23 @@ NEAR: Final = Law("near", placement="any-host")
 APART: Final = Law("apart.fifo", fifo=True, placement="parts")
 SHARED: Final = Law("shared", placement="share")
 URGENT: Final = Law("urgent", placement="any-host")
+USUAL: Final = Law("usual")
+USUAL_LINES: Final = Law("usual.fifo", fifo=True)
+SINGLE: Final = Law("single", one_by_one=True)
 
 
 def attributes_of(law: Law) -> dict[str, str]:
-    """The SQS attributes with which a client creates such a queue in wings."""
-    attributes = {"LonghallPlacement": law.placement}
+    """The SQS attributes with which a client creates such a queue, in wings or where the cluster puts it."""
+    attributes = {"LonghallPlacement": law.placement} if law.placement else {}
+    if law.dead:
+        policy = {"deadLetterTargetArn": arn_of(law.dead), "maxReceiveCount": law.attempts_max}
+        attributes["RedrivePolicy"] = json.dumps(policy)
+    if law.one_by_one:
+        attributes["LonghallOneByOne"] = "true"
     if law.fifo:
-        attributes |= {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
+        attributes["FifoQueue"] = "true"
+    if law.fifo and law.placement:
+        attributes["DeduplicationScope"] = "messageGroup"
     return attributes
 
 

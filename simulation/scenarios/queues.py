@@ -46,7 +46,7 @@ from simulation.scenarios.queue_laws import (
     WIDE,
 )
 from simulation.scenarios.queue_resizes import DILIGENT, Sizes, send_by_keys
-from simulation.scenarios.queue_run import alone
+from simulation.scenarios.queue_run import QueueRun, alone
 from simulation.scenarios.queue_topic_readers import look_on
 from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.scenarios.share_members import ShareClient, configure_group
@@ -175,6 +175,12 @@ async def doors(simulation: Simulation, starter: Starter) -> RunResult:
 async def shares(simulation: Simulation, starter: Starter) -> RunResult:
     run = alone(simulation, starter, [*CRASHES, "kill_twice"], [PLAIN, STRICT, POISON, DEAD])
     await run.begin()
+    await share(run)
+    return await run.end(FAULTS_S, 5.0)
+
+
+async def share(run: QueueRun) -> None:
+    """Start share members and SQS consumers on three queues, and a consumer of the dead letters."""
     context = run.context
     await context.on_clients(configure_group(context, GROUP))
     for law, habits, pause_s in ((PLAIN, GOOD, 0.3), (STRICT, GOOD, 0.5), (POISON, BAD, 0.5)):
@@ -184,7 +190,6 @@ async def shares(simulation: Simulation, starter: Starter) -> RunResult:
             name = f"share-{law.name}-{number}"
             context.act(ShareClient(context, run.oracle, name, GROUP, law.name, habits).run(pause_s))
     run.consume(DEAD, 1, 3.0)
-    return await run.end(FAULTS_S, 5.0)
 
 
 async def clocks(simulation: Simulation, starter: Starter) -> RunResult:

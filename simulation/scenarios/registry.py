@@ -28,6 +28,7 @@ from simulation.scenarios.histories import HISTORIES
 from simulation.scenarios.machine import Starter
 from simulation.scenarios.machines import MACHINE_SCENARIOS
 from simulation.scenarios.nemesis import EVERYTHING
+from simulation.scenarios.outboxes import OUTBOX_SCENARIOS
 from simulation.scenarios.queues import QUEUE_SCENARIOS
 from simulation.scenarios.repairs import REPAIR_SCENARIOS
 from simulation.scenarios.run_result import RunResult, Scenario
@@ -147,6 +148,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **REPAIR_SCENARIOS,
     **VERSION_SCENARIOS,
     **WING_SCENARIOS,
+    **OUTBOX_SCENARIOS,
     **BAD_CLUSTER_DISKS,
     **LOST_COORDINATORS,
     **MACHINE_SCENARIOS,

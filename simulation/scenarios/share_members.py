@@ -2,7 +2,8 @@
 
 A member accepts, releases, renews and abandons what it acquires. It holds a record only as long as its connection: the
 node returns what it held when that closes. So when a request fails, nothing is certain of what it holds from then on.
-Nodes of these scenarios are killed and never close a connection by themselves.
+Nodes of these scenarios are killed, and one that stops or is deposed does not return what members held: a connection
+that a node closes by itself ends no lease.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ ACCEPT: Final = 1
 RELEASE: Final = 2
 RENEW: Final = 4
 INVALID_RECORD_STATE: Final = 121
+# NOT_LEADER, REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE, NOT_ENOUGH_REPLICAS with and without an append: the leader
+# changes, and whether an acknowledgement was committed is not known.
+_UNDECIDED: Final = (6, 7, 15, 19, 20)
 # SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH: the session has ended.
 _SESSION_ENDED: Final = (122, 123)
 
@@ -201,7 +205,8 @@ class ShareClient:
         return await self._of_hall().ask(node, request, expected, line=self._line, timeout_ms=wait_ms + PATIENCE_MS)
 
     def _check_session(self, error_code: int) -> None:
-        demand(error_code in (0, *_SESSION_ENDED), f"{self._queue}: a share session gave error {error_code}")
+        expected = (0, *_SESSION_ENDED, *_UNDECIDED)
+        demand(error_code in expected, f"{self._queue}: a share session gave error {error_code}")
         if error_code:
             self._end_session()
             raise _SessionEnded
@@ -260,6 +265,9 @@ class ShareClient:
             else:
                 oracle.changing(key, ticket, until_s)
         error_code = await self._acknowledge([offset for offset, _, _ in some], kind)
+        if error_code in _UNDECIDED:
+            self._end_session()
+            raise _SessionEnded
         demand(error_code in (0, INVALID_RECORD_STATE), f"{self._queue}: acknowledging gave error {error_code}")
         demand(
             not (error_code and certain and all(current.values())),

@@ -1,16 +1,20 @@
 """Scenarios of a hall with wings: queues and topics in several replication groups, each with its own leader.
 
-cluster-wings    queues of every placement through the doors of all hosts, and recreated queues, while hosts, links,
-                 disks and single wing processes fail
+cluster-wings    queues of every placement and of none through the doors of all hosts, and recreated queues, while
+                 hosts, links, disks and single wing processes fail
 namesakes        many queues are created, used, deleted and recreated, while wings are away for a moment
 wing-topics      Kafka writers and readers of a topic whose partitions are in several wings, under the same faults
+wing-transactions
+                 transactions over partitions of three wings and offsets in the hall, and zombies, under the same faults
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final, final
 
+from longhall.broker.default_placement import GroupFeature, groups_support
 from simulation.checkers.messages import Law
 from simulation.checkers.queues import QueueOracle
 from simulation.checkers.violation import demand
@@ -26,7 +30,8 @@ from simulation.scenarios.producers import body_for, key_of
 from simulation.scenarios.queue_run import QueueRun
 from simulation.scenarios.recreated_queue import MAKE_S, RecreatedQueue
 from simulation.scenarios.run_result import RunResult, Scenario
-from simulation.scenarios.sqs_client import SqsClient, Unanswered
+from simulation.scenarios.sqs_client import SqsClient, Unanswered, url_of
+from simulation.scenarios.zombie_producers import write_as_zombie
 from simulation.world import Simulation
 
 CALM_S: Final = 7.0
@@ -35,6 +40,7 @@ ROUNDS: Final = 16
 LEASE_S: Final = 300  # Ends long after URGENT_S, and before the drain gives up.
 URGENT_S: Final = 60.0
 HOME_S: Final = 60.0
+LOOK_S: Final = 0.1
 
 
 @final
@@ -47,6 +53,7 @@ class WingQueueRun:
         self.context = context_of(self.cluster)
         self.oracle = QueueOracle(kinds, linger_s=LINGER_S, slack_s=SLACK_S)
         self.clients = QueueRun(self.context, ClusterFaults(self.cluster, menu), self.oracle)
+        self.more: list[Law] = []  # Queues that are made, and that the oracle does not know.
         self.clients.drain.damage_allowed = True
         self.clients.drain.first = self._urgent
         self.cluster.start()
@@ -54,11 +61,40 @@ class WingQueueRun:
     async def begin(self) -> None:
         """Make the queues, and with them the wings, before the first fault."""
         await self.cluster.up(READY_S)
+        await self._groups_up()
         await self.context.on_clients(self._make())
+
+    async def _groups_up(self) -> None:
+        """Wait until the wings of all hosts can take what has no placement."""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + READY_S
+        while True:
+            leader = self.cluster.leader()
+            cluster_node = leader.cluster_node if leader is not None else None
+            directory = cluster_node.group_directory if cluster_node is not None else None
+            if directory is not None and len(directory.spread()) == len(self.cluster.numbers):
+                return
+            demand(loop.time() < ends_s, f"the hosts have no wings after {READY_S} s: {self.cluster.stand()}")
+            await asyncio.sleep(LOOK_S)
+
+    async def change(self, law: Law, pause_s: float) -> None:
+        """Change a setting of a queue again and again: it stays where it is."""
+        client, chance = SqsClient(self.context), self.context.stream(f"change-{law.name}")
+        while not self.context.closing:
+            await self.context.rest(chance.expovariate(1 / pause_s))
+            attributes = {"ReceiveMessageWaitTimeSeconds": str(chance.randint(0, 2))}
+            with suppress(Unanswered):
+                await client.call("SetQueueAttributes", QueueUrl=url_of(law.name), Attributes=attributes)
+
+    def check_spread(self) -> None:
+        """What was created without a placement is in a wing, and in the one in which it was created."""
+        for law in (laws.USUAL, laws.USUAL_LINES, laws.SINGLE):
+            places = {tuple(node.hall.catalogue.topics[law.name].options.wings) for node in self.cluster.nodes.values()}
+            demand([len(wings) for wings in places] == [1], f"{law.name} is in the wings {places}")
 
     async def _make(self) -> None:
         client = SqsClient(self.context)
-        for law in self.oracle.laws.values():
+        for law in [*self.oracle.laws.values(), *self.more]:
             while True:
                 try:
                     attributes = laws.attributes_of(law)
@@ -114,7 +150,8 @@ class WingQueueRun:
 
 
 async def cluster_wings(simulation: Simulation, starter: Starter) -> RunResult:
-    run = WingQueueRun(simulation, [laws.NEAR, laws.APART, laws.SHARED, laws.URGENT])
+    usual = [laws.USUAL, laws.USUAL_LINES, laws.SINGLE]
+    run = WingQueueRun(simulation, [laws.NEAR, laws.APART, laws.SHARED, laws.URGENT, *usual])
     clients, context = run.clients, run.context
     await run.begin()
     clients.send(laws.NEAR, 0.8, 0.2)
@@ -123,13 +160,22 @@ async def cluster_wings(simulation: Simulation, starter: Starter) -> RunResult:
     clients.consume(laws.APART, 2, 0.5)
     clients.send(laws.SHARED, 1.5)
     clients.consume(laws.SHARED, 1, 1.0)
+    clients.send(laws.USUAL, 1.0)
+    clients.consume(laws.USUAL, 1, 0.8)
+    clients.send_in_lines(laws.USUAL_LINES, 1, 1.0)
+    clients.consume(laws.USUAL_LINES, 1, 0.8)
+    clients.send(laws.SINGLE, 1.0)
+    clients.consume(laws.SINGLE, 2, 0.8)
+    context.act(run.change(laws.USUAL, 5.0))
     reborn = [
         RecreatedQueue(context, "reborn", ("any-host", "parts", "share")),
-        RecreatedQueue(context, "again", ("share", "hall")),
+        RecreatedQueue(context, "again", ("share", "hall", "")),
     ]
     for one in reborn:
         context.act(one.run(0.3))
-    return await run.end()
+    played = await run.end()
+    run.check_spread()
+    return played
 
 
 async def namesakes(simulation: Simulation, starter: Starter) -> RunResult:
@@ -145,7 +191,8 @@ async def namesakes(simulation: Simulation, starter: Starter) -> RunResult:
 async def wing_topics(simulation: Simulation, starter: Starter) -> RunResult:
     run = ClusterRun(simulation, WINGS)
     group_processes = GroupProcesses(run.cluster)
-    places = await run.begin(6, {"longhall.placement": "parts"})
+    apart = {} if groups_support(GroupFeature.TRANSACTIONS) else {"longhall.placement": "parts"}
+    places = await run.begin(6, apart)
     run.write(places, plain=2, idempotent=2, transactional=0, pause_s=0.4)
     run.commit(1, 1.0)
     run.belong(2)
@@ -154,8 +201,20 @@ async def wing_topics(simulation: Simulation, starter: Starter) -> RunResult:
     return played
 
 
+async def wing_transactions(simulation: Simulation, starter: Starter) -> RunResult:
+    run = ClusterRun(simulation, WINGS)
+    group_processes = GroupProcesses(run.cluster)
+    places = await run.begin(6, {"longhall.placement": "parts"})
+    run.write(places, plain=0, idempotent=1, transactional=4, pause_s=0.3)
+    run.context.act(write_as_zombie(run.context, "zombie", places, 2.0))
+    played = await run.end(CALM_S)
+    await group_processes.check_copies()
+    return played
+
+
 WING_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster-wings": cluster_wings,
     "wing-topics": wing_topics,
+    "wing-transactions": wing_transactions,
     "namesakes": namesakes,
 }

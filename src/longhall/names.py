@@ -25,6 +25,7 @@ Epoch = NewType("Epoch", int)
 ProducerId = NewType("ProducerId", int)
 
 CATALOGUE_SHARD: Final = ShardId(0)
+OUTBOX_SHARD: Final = ShardId(1)  # The shard of all outboxes of a group.
 NAME_LENGTH_MAX: Final = 249
 INTERNAL_PREFIX: Final = "__longhall_"  # Topics that Longhall keeps for itself; lists and patterns pass over them.
 ARCHIVE_GROUP: Final = GroupId("longhall.archive")  # Its offsets say how far topics are archived.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
@@ -17,6 +17,7 @@ from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code
 from longhall.log.layout import SCRUB
 from longhall.log.snapshots import read_snapshot
+from longhall.shards.feed import Feed
 from simulation.platter import Inode
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches
 
@@ -207,3 +208,70 @@ def test_without_an_interval_the_scrub_runs_only_on_request() -> None:
         await scrubber.stop()
 
     desk.live(play)
+
+
+class RepairQueue(Feed):
+    """Stands for the other replicas: the repairs that a hall requested. Their end is up to the test, which appends
+    nothing meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def damage_found(self, partition: int, offset: int, on_repaired: Callable[[], None]) -> bool:
+        self.waiting.append(on_repaired)
+        return True
+
+
+def _with_a_repair_under_way(check: Callable[[Scrubber, RepairQueue, Callable[[], None]], Awaitable[None]]) -> None:
+    """Damage a segment, begin a pass that requests its repair, and run the check 10 s later."""
+    desk = Desk(options=SMALL)
+
+    async def play(life: Life) -> None:
+        await filled(life)
+        scrubber, repairs = Scrubber(life.hall), RepairQueue()
+        scrubber.start()
+        await one_pass(life, scrubber)
+        inode = inode_of(desk, lambda path: path.endswith(".log") and path.startswith("part"))
+        inode.flip(100, 4)
+        life.partition("t").shard.feed = repairs
+        scrubber.begin_now()
+        await asyncio.sleep(10)
+        assert (len(repairs.waiting), scrubber.report.passes) == (1, 1)
+        await check(scrubber, repairs, lambda: inode.flip(100, 4))
+        await scrubber.stop()
+        life.partition("t").shard.feed = None
+
+    desk.live(play)
+
+
+def test_a_pass_ends_after_the_repairs_that_it_requested() -> None:
+    async def check(scrubber: Scrubber, repairs: RepairQueue, restore: Callable[[], None]) -> None:
+        restore()
+        repairs.waiting[0]()
+        await asyncio.sleep(1)
+        assert scrubber.report.passes == 2
+        assert (scrubber.report.damage[SEGMENT], scrubber.report.repairs[SEGMENT]) == (1, 1)
+
+    _with_a_repair_under_way(check)
+
+
+def test_a_repair_without_an_end_holds_back_a_pass_for_a_bounded_time() -> None:
+    async def check(scrubber: Scrubber, repairs: RepairQueue, restore: Callable[[], None]) -> None:
+        await asyncio.sleep(30)
+        assert scrubber.report.passes == 2
+        assert [place.kind for place in scrubber.report.damaged] == [SEGMENT]
+
+    _with_a_repair_under_way(check)
+
+
+def test_a_request_while_a_pass_waits_for_repairs_begins_a_new_pass() -> None:
+    async def check(scrubber: Scrubber, repairs: RepairQueue, restore: Callable[[], None]) -> None:
+        read_bytes = scrubber.report.bytes_read
+        scrubber.begin_now()
+        await asyncio.sleep(10)
+        assert scrubber.report.passes == 1
+        assert scrubber.report.bytes_read >= read_bytes + COUNT * 300  # Everything was read again.
+        assert len(repairs.waiting) == 2
+
+    _with_a_repair_under_way(check)

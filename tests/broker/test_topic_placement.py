@@ -12,21 +12,25 @@ from longhall.broker.leadership import Host
 from longhall.broker.placement import PartitionLocation, is_elsewhere, is_placed
 from longhall.broker.queues.write import write_records
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic, trim_log
+from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of
 
 PLACED = {"longhall.placement": "any-host"}
+COPIES = 3
 
 
 class Chosen:
     """A `Wings` that chooses three, when it is let."""
 
     def __init__(self, hall: Hall) -> None:
+        self.spreads = False
         self.asked: list[str] = []
         self.may = asyncio.Event()
         self.may.set()
         self.meanwhile: Code | None = None
+        self.markers: list[tuple[int, PartitionMarkers]] = []
         self._hall = hall
 
     def is_placed(self, topic: str) -> bool:
@@ -38,6 +42,9 @@ class Chosen:
 
     def brokers(self) -> list[Host]:
         return []
+
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return [3, 1, 2] if self.spreads and copies_min <= COPIES else []
 
     async def choose(self, placement: str, name: str) -> list[int]:
         self.asked.append("choose")
@@ -54,6 +61,13 @@ class Chosen:
         self.asked.append("clear")
         if self.meanwhile is not None:
             raise LonghallError(self.meanwhile, "not now")
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        self.asked.append(f"markers for {group}")
+        if self.meanwhile is not None:
+            raise LonghallError(self.meanwhile, "not now")
+        self.markers.append((group, request))
+        return [None] * len(request.partitions)
 
 
 def wings_of(life: Life) -> Chosen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -20,7 +21,8 @@ from soak.node import Node
 pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "longhall.cli", "serve"]
-FREE = ("--kafka", "127.0.0.1:0", "--sqs", "127.0.0.1:0", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
+DOORS = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "http")
+FREE = tuple(word for door in DOORS for word in (f"--{door}", "127.0.0.1:0"))
 
 
 def refused(*words: str) -> str:
@@ -109,3 +111,19 @@ def test_the_log_has_what_was_made_and_refused_and_is_json_alone(tmp_path: Path)
     assert 'longhall_build_info{version="' in metrics
     assert 'longhall_queue_messages_settled_total{queue="jobs"} 0' in metrics
     assert 'kafka_network_requestmetrics_requests_total{request="CreateTopics"} 0' in metrics
+
+
+@pytest.mark.parametrize("asked", ["flag", "environment"])
+def test_errors_of_the_settings_are_json_where_json_is_asked_for(asked: str, tmp_path: Path) -> None:
+    flags = ["--log-format", "json"] if asked == "flag" else []
+    more = {"LONGHALL_LOG_FORMAT": "json"} if asked == "environment" else {}
+    ended = subprocess.run(
+        [*COMMAND, "--data", str(tmp_path), "--set", "unheard_of=1", *flags],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **more},
+        check=False,
+    )
+    (line,) = ended.stderr.splitlines()
+    assert (ended.returncode, json.loads(line)["level"]) == (2, "error")
+    assert "unheard_of" in json.loads(line)["event"]

@@ -92,6 +92,14 @@ class Hosts(Node):
         return str(self._next()["amqp"])
 
     @property
+    def stomp(self) -> str:
+        return str(self._next()["stomp"])
+
+    @property
+    def stomp_websocket(self) -> str:
+        return str(self._next()["stomp_websocket"])
+
+    @property
     def http(self) -> str:
         return str(self._next()["http"])
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -128,6 +129,44 @@ def test_the_broker_describes_its_configuration(admin: AdminClient) -> None:
     (broker,) = list(admin.list_topics(timeout=10).brokers)[:1]
     config = result(admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]))
     assert "auto.create.topics.enable" in config
+
+
+def test_broker_configurations_change_at_run_time(bootstrap: str, admin: AdminClient, topic: str) -> None:
+    brokers = sorted(admin.list_topics(timeout=10).brokers)  # librdkafka has no name for all of them.
+
+    def change(broker: int, name: str, value: str | None) -> dict[Any, Any]:
+        kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        entry = ConfigEntry(name, value, incremental_operation=kind)
+        place = ConfigResource(ConfigResource.Type.BROKER, str(broker), incremental_configs=[entry])
+        return dict(admin.incremental_alter_configs([place]))
+
+    def shown(broker: int) -> tuple[str, list[str]]:
+        found = result(admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]))
+        entry = found["message.max.bytes"]
+        return entry.value, [ConfigSource(one.source).name for one in entry.synonyms.values()]
+
+    usual = config_of(admin, topic)["max.message.bytes"].value
+    send(new_producer(bootstrap), topic, [b"x" * 50_000])
+    for broker in brokers:
+        result(change(broker, "message.max.bytes", "30000"))
+    try:
+        eventually(lambda: config_of(admin, topic)["max.message.bytes"].value == "30000", "topics have a new default")
+        assert ConfigSource(config_of(admin, topic)["max.message.bytes"].source).name == "DYNAMIC_BROKER_CONFIG"
+        for broker in brokers:
+            eventually(lambda at=broker: shown(at)[0] == "30000", "the broker shows it")  # type: ignore[misc]
+        with pytest.raises(AssertionError, match="MSG_SIZE_TOO_LARGE"):
+            send(new_producer(bootstrap), topic, [b"x" * 50_000])
+    finally:
+        for broker in brokers:
+            result(change(broker, "message.max.bytes", None))
+    eventually(
+        lambda: config_of(admin, topic)["max.message.bytes"].value == usual, "the value of the start holds again"
+    )
+    send(new_producer(bootstrap), topic, [b"x" * 50_000])
+
+    assert refusal(change(brokers[0], "num.partitions", "3")) == "INVALID_REQUEST"
+    assert refusal(change(brokers[0], "log.retention.ms", "soon")) == "INVALID_CONFIG"
+    assert refusal(change(brokers[0], "unheard.of", "1")) == "INVALID_CONFIG"
 
 
 def test_records_are_deleted_up_to_an_offset(bootstrap: str, admin: AdminClient, topic: str) -> None:

@@ -268,6 +268,17 @@ def test_a_broker_shows_its_settings_and_changes_the_levels_of_loggers(saw: Saw,
     seen = saw("OperatorCases.brokerConfigurations")
     assert seen["listeners"].startswith("PLAINTEXT://")
     assert (seen["static"], seen["level"]) == ("InvalidRequestException", "WARN")
+    assert (seen["dynamic"], seen["again"]) == ("DYNAMIC_BROKER_CONFIG", "STATIC_BROKER_CONFIG")
+
+
+def test_broker_configurations_for_all_brokers_are_the_defaults_of_topics(saw: Saw) -> None:
+    assert saw("OperatorCases.defaultsOfBrokers") == {
+        "everywhere": "DYNAMIC_DEFAULT_BROKER_CONFIG 4000000",
+        "topic": "DYNAMIC_DEFAULT_BROKER_CONFIG 4000000",
+        "synonyms": ["log.segment.bytes DYNAMIC_DEFAULT_BROKER_CONFIG", "log.segment.bytes DEFAULT_CONFIG"],
+        "own": "DYNAMIC_TOPIC_CONFIG 5000000",
+        "after": "DEFAULT_CONFIG",
+    }
 
 
 def test_resources_and_the_quorum_are_described(saw: Saw) -> None:

@@ -20,12 +20,14 @@ REAL = (
     "test_health.py",
     "test_leader_keeps.py",
     "test_lost_coordinator.py",
+    "test_outbox.py",
     "test_power_cut.py",
     "test_repair.py",
     "test_scrub.py",
     "test_stall.py",
     "test_strangers.py",
     "test_up.py",
+    "test_wing_transactions.py",
     "test_wings.py",
 )
 SESSION_MS = 3000  # Half of the default, so that a pause beyond it is shorter.

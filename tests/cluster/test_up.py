@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from longhall.coordination.ensemble import Ensemble
+from longhall.node.addresses import DOORS
 from soak.node import COMMAND
 
 READY_SECONDS_MAX = 60.0
@@ -77,7 +78,7 @@ def test_a_cluster_survives_down_and_up(ensemble: Ensemble, tmp_path: Path) -> N
     """`ensemble` is not used: where it cannot be started, this test cannot run either."""
     with running(tmp_path) as told:
         assert told["zookeeper"].startswith("zk://127.0.0.1:")
-        assert [set(node) for node in told["nodes"]] == [{"node", "pid", "kafka", "sqs", "amqp", "http", "peers"}] * 3
+        assert [set(node) for node in told["nodes"]] == [{"node", "pid", "peers", *DOORS}] * 3
         for node in told["nodes"]:
             rows = _status(node["http"])
             assert [row["node"] for row in rows] == [1, 2, 3]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pika
 import pytest
 
 from longhall.coordination.ensemble import Ensemble
 from soak.cluster import Cluster
-from soak.node import COMMAND
 from tests.cluster.load import Load, sqs_client
+from tests.cluster.wings import wings_of
 
 DYING = 2
 
@@ -29,18 +26,10 @@ def winged(ensemble: Ensemble, tmp_path: Path) -> Iterator[Cluster]:
         made.stop()
 
 
-def _wings(cluster: Cluster) -> list[dict[str, Any]]:
-    command = [*COMMAND, "cluster", "wing", "list", "--http", cluster.nodes[1].http, "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, f"{done.stderr}\n{cluster.log_tails()}"
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
-
-
 def test_messages_in_wings_survive_the_loss_of_a_host(winged: Cluster) -> None:
     load = Load(winged, "winged", 1, fifo=True, placement="parts")
     load.start()
-    wings = _wings(winged)
+    wings = wings_of(winged)
     assert [(wing["wing"], wing["placed"]) for wing in wings] == [(f"host-{node}", 2) for node in (1, 2, 3)]
     assert all(wing["leader"] for wing in wings)
 
@@ -84,12 +73,10 @@ def test_an_amqp_consumer_of_a_placed_queue_survives_the_leader_of_its_wing(wing
     channel.confirm_delivery()
     for number in range(30):
         channel.basic_publish("", "placed", b"%d" % number)
-    elsewhere = _amqp(winged, DYING)
-    other = elsewhere.channel()
-    other.confirm_delivery()
-    for number in range(30, 60):  # The nearest wing of this host stores them.
-        other.basic_publish("", "placed", b"%d" % number)
-    elsewhere.close()
+    other = sqs_client(winged.nodes[DYING].sqs)
+    url = other.get_queue_url(QueueName="placed")["QueueUrl"]
+    for number in range(30, 60):  # The wing of this host stores them.
+        other.send_message(QueueUrl=url, MessageBody=str(number))
     channel.basic_qos(prefetch_count=90)
     first: dict[bytes, int] = {}
     again: set[bytes] = set()

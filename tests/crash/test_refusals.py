@@ -17,7 +17,8 @@ from tests.crash.conftest import NewNode
 
 def refused(data: Path, *options: str, kafka: str = "127.0.0.1:0") -> str:
     """Start a node that must refuse, and return its one line."""
-    free = ("--sqs", "127.0.0.1:0", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
+    doors = ("sqs", "amqp", "stomp", "stomp-websocket", "http")
+    free = tuple(word for door in doors for word in (f"--{door}", "127.0.0.1:0"))
     command = [*COMMAND, "serve", "--data", os.fspath(data), "--kafka", kafka, *free, *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert ended.returncode not in (0, 70), ended.stderr

@@ -12,12 +12,17 @@ import msgspec
 
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import Host
-from longhall.broker.pending import Pending, failed
+from longhall.broker.pending import Pending, failed, started
 from longhall.broker.placement import WING_STEP, PartitionLocation
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
+from longhall.broker.transaction_markers import PartitionMarkers, write_markers
+from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.placement.group_client import GroupClient
-from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
+from longhall.cluster.placement.transaction_operations import VerifyPartition
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
 from longhall.errors import Code, LonghallError
+from longhall.node.addresses import DOORS
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.world.real.world import real_world
@@ -25,7 +30,7 @@ from longhall.world.real.world import real_world
 FIRST, SECOND = 1, 2  # The numbers of the wings.
 
 
-FREE: dict[str, Any] = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+FREE: dict[str, Any] = dict.fromkeys(DOORS, "127.0.0.1:0")
 
 
 def broker_of(wing: int) -> int:
@@ -43,6 +48,7 @@ class ToldWings:
         self.held = asyncio.Event()  # `choose` waits for it.
         self.held.set()
         self.leaderless: set[int] = set()
+        self.markers: list[PartitionMarkers] = []  # The requests that wings were sent.
         self._hall = hall
         self._processes = processes
 
@@ -58,6 +64,9 @@ class ToldWings:
 
     def brokers(self) -> list[Host]:
         return [Host(node=broker_of(wing), kafka=str(node.kafka), rack="r") for wing, node in self._processes.items()]
+
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return []
 
     async def choose(self, placement: str, name: str) -> list[int]:
         self.asked.append(("choose", placement, name))
@@ -89,6 +98,13 @@ class ToldWings:
             if wing in self._processes:
                 await delete_topic(self._processes[wing].hall, name)
 
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        self._maybe_refuse()
+        if group in self.leaderless:
+            raise LonghallError(Code.NOT_READY, "no leader")
+        self.markers.append(request)
+        return await write_markers(self._processes[group].hall, request)
+
     def _lanes(self, topic: str) -> list[int]:
         found = self._hall.topic(topic)
         return found.options.wings if found is not None else []
@@ -104,13 +120,21 @@ class ToMain:
     def __init__(self, main: Node) -> None:
         self.asked = 0
         self.refusal: Code | None = None
+        self.delivers = asyncio.Event()  # Replies wait for it.
+        self.delivers.set()
         self._main = main
 
-    def call(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
+    def call(self, operation: Operation[Any], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[Any]:
         if self.refusal is not None:
             return failed(LonghallError(self.refusal, "not now"))
         self.asked += 1
-        return self._main.service.call(operation, caller)
+        reply = self._main.service.call(operation, caller)
+        return reply if self.delivers.is_set() else started(self._deliver(reply))
+
+    async def _deliver(self, reply: Pending[Any]) -> Any:
+        outcome = await reply
+        await self.delivers.wait()
+        return outcome
 
 
 class HallAndWings:
@@ -137,10 +161,14 @@ async def hall_and_wings(directory: Path) -> AsyncIterator[HallAndWings]:
         all_of_it = HallAndWings(main, {FIRST: first, SECOND: second})
         main.hall.feature_level = 3
         main.hall.wings = all_of_it.told
+        coordinator = CoordinatorSide(main.hall, main.kafka_door.transactor)
+        main.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
         for number, node in ((FIRST, first), (SECOND, second)):
             node.hall.options = msgspec.structs.replace(node.hall.options, wing=number)
             node.name(broker_of(number), "")
             node.kafka_door.main = cast(GroupClient, all_of_it.way)
+            side = GroupSide(node.hall, cast(GroupClient, all_of_it.way))
+            node.hall.transaction_verifier = TransactionVerification(node.hall, side)
         yield all_of_it
         await asyncio.gather(*(node.stop() for node in nodes))
     finally:

@@ -13,13 +13,14 @@ from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
 from longhall.cluster.rpc.request_client import AnswerTarget
 from longhall.errors import Code, LonghallError
+from longhall.node.addresses import DOORS
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.service.call_codec import decode_call
 from longhall.world.real.world import real_world
 
 LEADER, FOLLOWER = 1, 2
-FREE: dict[str, Any] = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+FREE: dict[str, Any] = dict.fromkeys(DOORS, "127.0.0.1:0")
 
 
 SECRET = b"a secret of the two nodes"

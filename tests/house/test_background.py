@@ -40,6 +40,7 @@ ALLOWED = {
     ("coordination/tree_server.py", "_start"): "answers one request of a worker",
     ("coordination/tree_client.py", "start"): "below the broker; `report_failure` stops the node",
     ("doors/amqp/connection.py", "start"): "ends with the connection, which a failure closes",
+    ("doors/stomp/connection.py", "_begin"): "ends with the connection, which a failure closes",
     ("doors/kafka/handlers/fetch.py", "_start_filter"): REQUEST,
     ("doors/kafka/handlers/fetch.py", "_answer_whole"): REQUEST,
     ("doors/kafka/server.py", "_serve_message"): REQUEST,

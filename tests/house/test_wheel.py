@@ -68,7 +68,8 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_serves_a_message_in_and_out(command: Path, tmp_path: Path) -> None:
     ready_file = tmp_path / "ready.json"
-    free = ("--kafka", "127.0.0.1:0", "--sqs", "127.0.0.1:0", "--http", "127.0.0.1:0")
+    doors = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "http")
+    free = tuple(word for door in doors for word in (f"--{door}", "127.0.0.1:0"))
     words = [str(command), "serve", "--data", str(tmp_path / "data"), *free, "--ready-file", str(ready_file)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as node:

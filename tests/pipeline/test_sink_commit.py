@@ -6,6 +6,7 @@ again from the beginning, with its rows in other tasks. They check what a reader
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from longhall.broker.topic_administration import create_topic
 from longhall.client.hall import Hall
 from longhall.client.reader import Reader
 from longhall.client.records import EARLIEST, LATEST, READ_COMMITTED
@@ -29,6 +31,7 @@ from longhall.pipeline.sink_options import SINK_PREFIX, STAGE_PREFIX
 from longhall.pipeline.stage import Staged
 from longhall.pipeline.task_writer import direct_outlet, stage_outlet, write_rows
 from soak.node import Node
+from tests.doors.hall_and_wings import hall_and_wings
 from tests.pipeline.conftest import FreshName, MakeTopic
 
 LAYOUT = Layout(key=0, value=1, topic=-1, partition=-1, headers=-1, timestamp=-1, fixed_topic="")
@@ -270,3 +273,26 @@ def test_a_broker_that_dies_between_any_two_steps(tmp_path: Path) -> None:
             query.commit(batch, query.tasks(mine), between=kills)
             assert not left
             assert query.visible() == once(rows)
+
+
+async def test_a_sink_writes_to_a_topic_in_wings(tmp_path: Path) -> None:
+    """A batch is one transaction over the stage and the note in the hall, and the topic in two wings."""
+    async with hall_and_wings(tmp_path) as halls:
+        await create_topic(halls.main.hall, "placed", 3, {"longhall.placement": "any-host"})
+        query = Query(str(halls.second.kafka), "placed", "sink-in-wings")
+
+        def play() -> None:
+            staged = query.tasks(range(30))
+            assert query.visible() == Counter()
+            with pytest.raises(Died):
+                query.commit(0, staged, die_at=4)
+            assert query.visible() in (Counter(), once(range(30)))
+            query.run(0, range(30))
+            assert not query.run(0, range(30))
+            assert query.run(1, range(30, 40))
+            assert query.visible() == once(range(40))
+
+        await asyncio.to_thread(play)
+        ends = [[one.log.next_offset for one in node.hall.routes["placed"]] for node in (halls.first, halls.second)]
+        assert all(ends[0][number] > 0 for number in (0, 2))
+        assert ends[1][1] > 0

@@ -9,13 +9,16 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from longhall.broker.configuration import SHARE
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
+from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_topics import GroupTopics
-from longhall.cluster.placement.placement_rules import SHARE, configuration_in_wing, settings_in_wing
+from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
 from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
+from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.cluster.rpc.stream import IncomingStream, OutgoingStream
@@ -26,6 +29,7 @@ from longhall.queues.messages import Delivery, Outgoing
 from longhall.service import queue_operations as ops
 from longhall.service.exchanges import ExchangeService
 from longhall.service.local import LocalBroker
+from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
@@ -50,6 +54,7 @@ class Near:
         self.lost: set[int] = set()
         self.share = 1  # Where the next one goes.
         self.leaders: dict[int, int] = {}  # By group, if it is another node than at first.
+        self.spreads = False  # What has no placement is spread.
         self.asked: list[tuple[int, str]] = []
         self.cancelled = 0  # Calls that were still under way when they were cancelled.
         self._main = main
@@ -103,6 +108,9 @@ class Near:
             raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked")
         return decode_reply(operation, encode(served.result()))
 
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return [self.share, *(one for one in sorted(self._groups) if one != self.share)] if self.spreads else []
+
     async def choose(self, placement: str, name: str) -> list[int]:
         return [self.share] if placement == SHARE else sorted(self._groups)
 
@@ -118,6 +126,9 @@ class Near:
         )
         for number in topic.options.wings:
             await self.call(number, ApplyTopic(spec))
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        return await self.call(group, WriteMarkers(request))
 
     def leader(self, number: int) -> int:
         return 0 if number in self.away else self.leaders.get(number, number)
@@ -157,6 +168,8 @@ OPERATIONS: dict[str, Callable[..., Operation[Any]]] = {
     "settle": ops.SettleMessages,
     "change_lease": ops.ChangeLeases,
     "receive_any": ops.ReceiveFromAny,
+    "answer": ops.AnswerMessage,
+    "cancel_move": ops.CancelMove,
     "rewind": ops.RewindQueue,
     "peek": ops.PeekMessages,
     "leased": ops.ListLeases,
@@ -199,6 +212,31 @@ def wired(serve: Callable[[OutgoingStream], None], credit: int) -> IncomingStrea
     return incoming
 
 
+class Line:
+    """The client of the hall that a wing's process has. While it is `cut` the hall is away; while it is `lossy` the
+    hall does what it is asked, and its replies are lost.
+    """
+
+    def __init__(self, hall: Router) -> None:
+        self.cut = False
+        self.lossy = False
+        self._hall = hall
+
+    def call(self, operation: Operation[R]) -> Pending[R]:
+        if self.cut:
+            return failed(LonghallError(Code.NOT_READY, "the hall is away; try again"))
+        pending: Pending[R] = Pending()
+        pending.run(self._ask(operation))
+        return pending
+
+    async def _ask(self, operation: Operation[R]) -> R:
+        served, encode = self._hall._serve(9, encode_call(operation))
+        reply = decode_reply(operation, encode(await served))
+        if self.lossy and isinstance(operation, ops.DeliverOutbox):
+            raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked")
+        return reply
+
+
 class House:
     """All of it."""
 
@@ -222,6 +260,11 @@ class House:
         self.desk.consumers.join(HallQueueEnds(self.service))
         for group in self.desks.values():
             group.consumers.join(GroupQueueEnds(cast(GroupClient, self.service)))
+
+        self.desk.outbox.connect(OutboxCalls(self.service))
+        self.lines = {number: Line(self.service) for number in wings}
+        for number, desk in self.desks.items():
+            desk.outbox.connect(OutboxCalls(self.lines[number]))
 
     async def send(self, name: str, *bodies: bytes, **more: Any) -> list[str]:
         """The ids; all of them must be accepted."""

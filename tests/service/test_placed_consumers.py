@@ -10,9 +10,8 @@ import pytest
 
 from longhall.broker.queues.consumers.session import PushedMessages
 from longhall.broker.queues.consumers.stream_reader import StreamStart
-from longhall.broker.queues.sending.publish import Publication, Published
 from longhall.errors import Code, LonghallError
-from longhall.queues.messages import Delivery, Outgoing
+from longhall.queues.messages import Delivery
 from longhall.queues.settings import AmqpSettings, QueueSettings
 from longhall.service import exchange_operations as ops
 from tests.service.house import House, live
@@ -128,24 +127,6 @@ def test_a_client_that_waits_for_all_of_its_credit_gets_it_wherever_the_messages
         await client.has(12)
         await asyncio.sleep(2.0)
         assert len(client.got) == 12
-
-    live(play)
-
-
-def test_the_default_exchange_sends_to_the_nearest_wing() -> None:
-    async def play(house: House) -> None:
-        await house.queues.create("q", ANY)
-        house.reach.near = [3]
-        messages = [Publication("", ["q"], Outgoing(body=b"%d" % number)) for number in range(3)]
-        assert await house.service.call(ops.PublishMessages("/", messages)) == [Published(1)] * 3
-        assert house.desks[3].depth("q").available == 3
-        unknown = Publication("", ["other"], Outgoing(body=b"x"))
-        assert await house.service.call(ops.PublishMessages("/", [messages[0], unknown])) == [Published(1), Published()]
-        await house.queues.create("short", QueueSettings(placement="share", time_to_live_ms=500))
-        long = Publication("", ["short"], Outgoing(body=b"x", time_to_live_ms=60_000))
-        assert await house.service.call(ops.PublishMessages("/", [long])) == [Published(1)]
-        await asyncio.sleep(2.0)
-        assert (await house.receive("short")) == [], "the shorter time to live holds"
 
     live(play)
 

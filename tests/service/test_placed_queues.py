@@ -7,10 +7,11 @@ import zlib
 
 import pytest
 
+from longhall.cluster.rpc.operation import encode_call
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery, Outgoing, WriteBack
 from longhall.queues.settings import DeadLetters, QueueSettings
-from longhall.service.queue_operations import CreateQueue, SettleMessages, SettleWithSends
+from longhall.service.queue_operations import CreateQueue, SendMessages, SettleMessages, SettleWithSends
 from tests.service.house import House, live
 
 ANY = QueueSettings(placement="any-host")
@@ -262,7 +263,7 @@ def test_dead_letters_stay_in_the_wing_and_come_back_from_there() -> None:
         (told,) = await house.queues.list_moves("dead")
         assert (told.task_id, told.state, told.moved) == (move.task_id, "COMPLETED", 6)
         assert (await house.queues.weigh("work")).available == 6
-        assert await refused(house.queues.start_move("dead", "elsewhere", 0)) is Code.INVALID_REQUEST
+        assert await refused(house.queues.start_move("dead", "elsewhere", 0)) is Code.UNKNOWN_QUEUE
 
     live(play)
 
@@ -363,6 +364,20 @@ def test_what_is_set_of_a_queue_is_set_in_all_its_wings() -> None:
     live(play)
 
 
+def test_a_purge_that_failed_in_one_group_can_be_repeated_at_once() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("q", QueueSettings(placement="parts"))
+        await house.send("q", *numbered(6))
+        house.reach.away.add(2)
+        assert await refused(house.queues.purge("q")) is Code.NOT_READY
+        house.reach.away.clear()
+        await house.queues.purge("q")
+        assert (await house.queues.weigh("q")).available == 0
+        assert await refused(house.queues.purge("q")) is Code.PURGE_RUNNING
+
+    live(play)
+
+
 def test_an_earlier_life_of_a_name_is_not_taken_for_the_queue() -> None:
     async def play(house: House) -> None:
         view = await house.queues.create("q", ANY)
@@ -421,7 +436,7 @@ def test_while_no_wing_can_be_asked_its_queue_is_not_taken_for_the_halls_own() -
         QueueSettings(placement="any-host", delivery="at-most-once"),
         QueueSettings(placement="parts", fifo=True, deduplication="id"),
         QueueSettings(placement="parts", messages_max=10, parts_max=4),
-        QueueSettings(placement="parts", dead_letters=DeadLetters(queue="hall")),
+        QueueSettings(placement="parts", dead_letters=DeadLetters(queue="hall"), whole_bytes_max=1 << 30),
         QueueSettings(placement="share", audit="deliveries"),
         QueueSettings(placement="nowhere"),
     ],
@@ -444,13 +459,65 @@ def test_what_the_hall_keeps_is_as_it_was() -> None:
         await house.queues.create("w", ANY)
         wrong = [
             house.queues.configure("q", ANY),
-            house.queues.configure("w", QueueSettings()),
-            house.queues.configure("q", QueueSettings(dead_letters=DeadLetters(queue="w"))),
+            house.queues.configure("w", QueueSettings(placement="hall")),
+            house.queues.configure("q", QueueSettings(dead_letters=DeadLetters(queue="w"), whole_bytes_max=1 << 30)),
         ]
         assert [await refused(work) for work in wrong] == [Code.INVALID_CONFIGURATION] * 3
         assert await refused(house.queues.fork("w", "x")) is Code.INVALID_REQUEST
         assert await refused(house.service.call(CreateQueue("x", QueueSettings(), "w"))) is Code.INVALID_CONFIGURATION
         assert await refused(house.queues.create("w", ANY)) is Code.QUEUE_EXISTS
+
+    live(play)
+
+
+def test_a_queue_without_a_placement_goes_where_it_works() -> None:
+    async def play(house: House) -> None:
+        house.reach.spreads = True
+        house.reach.share = 2
+        letters = DeadLetters(queue="dead")
+        made = {
+            "one": QueueSettings(),
+            "several": QueueSettings(partitions=2),
+            "audited": QueueSettings(audit="deliveries"),
+            "growing": QueueSettings(parts_max=4, messages_max=100),
+            "bounded": QueueSettings(partitions=3, messages_max=10),
+            "said": QueueSettings(placement="hall"),
+            "dead": QueueSettings(),
+            "dying": QueueSettings(dead_letters=letters, partitions=3),
+        }
+        for name, settings in made.items():
+            if name == "dying":
+                house.reach.share = 3  # Its dead letters are elsewhere, and it goes there.
+            await house.queues.create(name, settings)
+        found = {name: house.main.hall.running_queue(name) for name in made}
+        placed = {name: (one.settings.placement, one.settings.wings) for name, one in found.items() if one is not None}
+        assert placed == {
+            "one": ("share", (2,)),
+            "several": ("parts", (2, 1)),
+            "audited": ("hall", ()),
+            "growing": ("hall", ()),
+            "bounded": ("share", (2,)),
+            "said": ("hall", ()),
+            "dead": ("share", (2,)),
+            "dying": ("share", (2,)),
+        }
+        for name in made:
+            await house.send(name, *numbered(5))
+            assert sorted(await house.drain(name)) == numbered(5)
+        await house.queues.configure("one", QueueSettings(lease_ms=1000))  # It says nothing of the placement.
+        assert house.desks[2].view("one").settings.lease_ms == 1000  # type: ignore[union-attr]
+        wrong = house.queues.configure("one", QueueSettings(audit="deliveries"))
+        assert await refused(wrong) is Code.INVALID_CONFIGURATION
+
+    live(play)
+
+
+def test_a_node_that_does_not_know_a_new_queue_yet_reaches_it_through_the_leader() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("q", QueueSettings(placement="share"))
+        served, _ = house.service._serve(9, encode_call(SendMessages("q", [Outgoing(body=b"1")])))
+        assert [one.code for one in await served] == [None]
+        assert await house.drain("q") == [b"1"]
 
     live(play)
 

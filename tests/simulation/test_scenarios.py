@@ -24,6 +24,7 @@ from simulation.planted_queues import QUEUE_BUGS
 from simulation.planted_repairs import REPAIR_BUGS
 from simulation.planted_replicas import REPLICA_BUGS
 from simulation.planted_topics import TOPIC_BUGS
+from simulation.planted_transactions import TRANSACTION_BUGS
 from simulation.planted_wings import WING_BUGS
 from simulation.runner import Job, run_job
 from simulation.scenarios.histories import HISTORIES
@@ -117,6 +118,7 @@ def test_every_planted_bug_of_queues_and_clusters_is_documented() -> None:
         **REPLICA_BUGS,
         **HISTORY_BUGS,
         **WING_BUGS,
+        **TRANSACTION_BUGS,
         **COORDINATOR_BUGS,
         **DISK_BUGS,
         **PEER_BUGS,

@@ -140,10 +140,38 @@ def test_verification_is_needed_only_for_the_first_batch_of_a_transaction() -> N
     partition.produce(first)
     assert not partition.table.needs_verification(batch(sequence=1, transactional=True))
     assert partition.table.needs_verification(batch(epoch=1, sequence=0, transactional=True))
-    before = partition.table.marker_count
+    before = partition.table.verification_guard(7)
     partition.end_transaction(True)
-    assert partition.table.marker_count != before
+    assert partition.table.verification_guard(7) != before
     assert partition.table.needs_verification(batch(sequence=1, transactional=True))
+
+
+def test_a_marker_voids_the_guard_of_its_producer_alone_also_when_it_is_forgotten() -> None:
+    partition = Partition()
+    table = partition.table
+    guards = [table.verification_guard(7), table.verification_guard(8)]
+    partition.produce(batch(sequence=0, transactional=True))
+    assert [table.verification_guard(7), table.verification_guard(8)] == guards
+    partition.end_transaction(True)
+    marked = table.verification_guard(7)
+    assert (marked > guards[0], table.verification_guard(8)) == (True, guards[1])
+    assert table.expire(10**15, 1) == 1
+    assert table.verification_guard(7) >= marked
+
+
+def test_a_marker_of_an_earlier_request_or_coordinator_is_refused() -> None:
+    partition = Partition()
+    table = partition.table
+    partition.produce(batch(sequence=0, transactional=True))
+    assert table.decide_marker(7, 0, 0, 5) is None
+    partition.end_transaction(True)
+    table.note_request(7, 5)
+    partition.produce(batch(sequence=1, transactional=True))
+    assert table.decide_marker(7, 0, 0, 4) is Code.NOT_LEADER  # It was delayed, and is about the transaction before.
+    assert table.decide_marker(7, 0, 0, 5) is Code.NOT_LEADER
+    assert table.decide_marker(7, 0, 0, 6) is None
+    assert table.decide_marker(7, 0, 1, 1) is None  # A new coordinator counts anew.
+    assert table.decide_marker(7, 0, -1, 9) is Code.NOT_LEADER
 
 
 def test_readers_stop_at_the_oldest_open_transaction() -> None:

@@ -18,6 +18,7 @@ import uvloop
 from longhall.errors import Code, LonghallError
 from longhall.world.real import RealWorld, real_world, write_lane
 from longhall.world.real.file import RealFile
+from longhall.world.real.janitor import RealJanitor
 from longhall.world.real.write_lane import wait_for_writes
 
 ROOT = Path(__file__).parents[2]
@@ -173,6 +174,24 @@ def test_a_janitor_that_died_is_replaced(world: RealWorld) -> None:
         )
         assert isinstance(first, OSError)
         assert isinstance(second, dict)
+
+    asyncio.run(scenario())
+
+
+def test_a_janitor_without_jobs_ends_and_starts_again(world: RealWorld) -> None:
+    async def scenario() -> None:
+        janitor = RealJanitor(world.disk.root, "tests.world.jobs", idle_s=0.2)
+        try:
+            assert (await janitor.run("count", {"argument": 1}))["argument"] == 1
+            assert janitor.pid is not None
+            for _ in range(600):
+                if janitor.pid is None:
+                    break
+                await asyncio.sleep(0.05)
+            assert janitor.pid is None
+            assert (await janitor.run("count", {"argument": 2}))["argument"] == 2
+        finally:
+            janitor.close()
 
     asyncio.run(scenario())
 

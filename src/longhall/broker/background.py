@@ -60,6 +60,11 @@ class BackgroundTasks:
         """Restart no task any more; running tasks continue until their owners stop them."""
         self._closing.set()
 
+    @property
+    def is_closing(self) -> bool:
+        """True if the node stops."""
+        return self._closing.is_set()
+
     def failed(self, name: str, error: Exception) -> None:
         """Report an error that a task has handled."""
         self.failures[name] += 1

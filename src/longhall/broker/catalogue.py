@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, final
 
+from longhall.broker.broker_configuration import options_with, values_of
 from longhall.broker.configuration import TopicOptions, check, resolve
 from longhall.broker.events import (
+    BrokersConfigured,
     CatalogueEvent,
     LaneDropped,
     LaneMade,
@@ -84,7 +86,10 @@ class Catalogue:
         self.parts: dict[int, int] = {}  # Chunk logs of large messages: partition to shard.
         self.next_partition = options.first_partition
         self.producer_ids_below = 0
-        self._options = options
+        self.brokers: dict[str, dict[str, str]] = {}  # Configurations that brokers got at run time; "" is for all.
+        self.broker = 1  # The number of this broker.
+        self.options = options  # With the configurations of this broker.
+        self._options_at_start = options
         self._next_producer_id = 0
         self._partition_count = 0  # Counted incrementally.
 
@@ -176,7 +181,7 @@ class Catalogue:
         """Apply an event: the only way in which the catalogue changes."""
         match event:
             case TopicCreated():
-                topic = Topic(event, resolve(self._options, event.configuration))
+                topic = Topic(event, resolve(self.options, event.configuration))
                 self.topics[event.name] = topic
                 self.by_id[event.topic_id] = topic
                 self._partition_count += len(event.partitions)
@@ -196,7 +201,9 @@ class Catalogue:
             case TopicConfigured():
                 changed = self.by_id[event.topic_id]
                 changed.configuration = dict(event.configuration)
-                changed.options = resolve(self._options, event.configuration)
+                changed.options = resolve(self.options, event.configuration)
+            case BrokersConfigured():
+                self._configure_brokers(event.configurations)
             case ProducerIdsTaken():
                 self.producer_ids_below = event.below
                 if replayed:
@@ -226,6 +233,12 @@ class Catalogue:
             ):
                 self.exchanges.apply(event)
 
+    def _configure_brokers(self, configurations: Mapping[str, Mapping[str, str]]) -> None:
+        self.brokers = {broker: dict(values) for broker, values in configurations.items()}
+        self.options = options_with(self._options_at_start, values_of(self.brokers, self.broker))
+        for topic in self.topics.values():
+            topic.options = resolve(self.options, topic.configuration)
+
     # Snapshots
 
     def row_of(self, topic: Topic) -> list[Any]:
@@ -250,6 +263,7 @@ class Catalogue:
             "queues": self.queues.snapshot(),
             # Only if there are any: replicas compare their snapshots, and older nodes read them.
             **({"exchanges": self.exchanges.snapshot()} if self.exchanges.rows() else {}),
+            **({"brokers": self.brokers} if self.brokers else {}),
             "parts": self.parts,
             "next_partition": self.next_partition,
             "producer_ids_below": self.producer_ids_below,
@@ -257,6 +271,7 @@ class Catalogue:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take the state of a `snapshot`."""
+        self._configure_brokers(state.get("brokers", {}))
         for name, topic_id, partitions, configuration, created_ms, shard in state["topics"]:
             created = TopicCreated(
                 name=name,

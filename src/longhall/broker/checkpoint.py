@@ -24,6 +24,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.log.layout import index_path, partition_directory, segment_path
 from longhall.log.partition import PartitionLog
+from longhall.names import OUTBOX_SHARD
 from longhall.shards.replica import Replica
 from longhall.shards.shard import Shard
 from longhall.world.ports import File
@@ -252,4 +253,6 @@ def _state_of(hall: Hall, shard: Shard) -> dict[str, Any]:
     state["wholes"] = hall.chunked_messages[shard.number - 1].snapshot()
     state["groups"] = hall.groups[shard.number - 1].snapshot()
     state["transactions"] = hall.transactions[shard.number - 1].snapshot()
+    if shard.number == OUTBOX_SHARD:
+        state["outboxes"] = hall.outboxes.snapshot()
     return state

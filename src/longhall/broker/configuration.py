@@ -38,7 +38,11 @@ _INT_MAX: Final = (1 << 31) - 1
 _RATE_MAX: Final = 1 << 40
 
 IN_THE_HALL: Final = "hall"
-PLACEMENTS: Final = (IN_THE_HALL, "any-host", "parts", "share")
+UNPLACED: Final = ""  # The cluster chooses: see `broker/default_placement.py`.
+ANY_HOST: Final = "any-host"
+PARTS: Final = "parts"
+SHARE: Final = "share"
+PLACEMENTS: Final = (IN_THE_HALL, ANY_HOST, PARTS, SHARE)
 _A_WING: Final = re.compile(r"wing:[A-Za-z0-9_-]{1,40}")
 _THROTTLED: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 
@@ -418,9 +422,10 @@ def check(configuration: Mapping[str, str]) -> None:
 
 def defaults(options: HallOptions) -> dict[str, str]:
     """The default value of every setting."""
-    return {name: setting.default(options) for name, setting in SETTINGS.items()}
+    return {name: setting.default(options) for name, setting in SETTINGS.items()} | options.topic_defaults
 
 
 def resolve(options: HallOptions, configuration: Mapping[str, str]) -> TopicOptions:
     """The settings of a topic with this configuration. Unknown names of a newer version are ignored."""
-    return TopicOptions({**defaults(options), **configuration}, int(configuration.get(MIN_IN_SYNC, 0)))
+    given = {**options.topic_defaults, **configuration}
+    return TopicOptions({**defaults(options), **configuration}, int(given.get(MIN_IN_SYNC, 0)))

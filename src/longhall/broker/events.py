@@ -62,6 +62,12 @@ class TopicConfigured(_Event, frozen=True, tag="topic-configured"):
     configuration: dict[str, str]
 
 
+class BrokersConfigured(_Event, frozen=True, tag="brokers-configured"):
+    """New configurations of brokers, complete: by broker, the empty name for all, and by name."""
+
+    configurations: dict[str, dict[str, str]]
+
+
 class ProducerIdsTaken(_Event, frozen=True, tag="producer-ids-taken"):
     """Producer ids below this one may be in use."""
 
@@ -129,6 +135,7 @@ CatalogueEvent = (
     | PartitionsAdded
     | PartitionsMapped
     | TopicConfigured
+    | BrokersConfigured
     | ProducerIdsTaken
     | QueueDeclared
     | QueueConfigured

@@ -10,7 +10,11 @@
               in the coordinator any more, and a node that joins asks a member for it
     level 5   the catalogue has exchanges, bindings and virtual hosts, and queues have the settings of AMQP; consumer
               groups may have server-side assignment, and groups may have settings; queues deduplicate
-              the records of Kafka producers; a purge empties the deduplication window
+              the records of Kafka producers; a purge empties the deduplication window; broker configurations change at
+              run time; queues have profiles, places for late messages, exactly-once delivery, retries of lapsed
+              leases and of sends, several delivery windows with a time zone, and letters after their deletion
+    level 6   transactions have partitions of several replication groups, and their coordinator writes markers there;
+              groups have outboxes, and queues remember what arrived from those of other groups
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -22,12 +26,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from longhall.broker.configuration import ACKNOWLEDGE, IN_THE_HALL, PLACEMENT
+from longhall.broker.configuration import ACKNOWLEDGE, IN_THE_HALL, PLACEMENT, UNPLACED
 from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
+from longhall.queues.settings import QueueSettings
 
 OLDEST: Final = 1
-NEWEST: Final = 5
+NEWEST: Final = 6
 WORDS: Final = {
     1: "the formats of the first release with clusters",
     2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
@@ -35,16 +40,21 @@ WORDS: Final = {
     4: "the log notes its replicas, and replicas compare digests of their state",
     5: "exchanges and bindings, and the queues of AMQP; consumer groups with server-side assignment; deduplication of "
     "records by queues",
+    6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
 RECEIPT_SECRET_LEVEL: Final = 4  # The coordinator's record has the digest of the receipt secret alone.
 REPLICAS_LEVEL: Final = 4  # The log notes its replicas, and marks at which they compare their state.
 EXCHANGES_LEVEL: Final = 5  # Exchanges in the catalogue, and AMQP's settings of queues.
+BROKERS_LEVEL: Final = 5  # Broker configurations in the catalogue.
 CONSUMER_GROUPS_LEVEL: Final = 5  # Groups with server-side assignment, and settings of groups.
 DELETED_LEVEL: Final = 5  # The dead-letter queues of deleted queues in the catalogue.
 PRODUCED_LEVEL: Final = 5  # The deduplication window has ids of Kafka producers, with the times of the hall.
+QUEUE_RULES_LEVEL: Final = 5  # Settings of queues that the version before does not know, or does not enforce.
 FORGET_LEVEL: Final = 5  # Purges that empty the deduplication window.
+TRANSACTIONS_LEVEL: Final = 6  # Partitions of other replication groups in transactions.
+OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -56,6 +66,47 @@ def check_exchanges(hall: Hall) -> None:
             f"exchanges need feature level {EXCHANGES_LEVEL}, and the cluster is at level {hall.feature_level}: raise "
             "it with `longhall cluster upgrade` when every node has the new version",
         )
+
+
+def check_broker_configuration(hall: Hall) -> None:
+    """Raises INVALID_REQUEST for changes of broker configurations below their feature level."""
+    if hall.replica is not None and hall.feature_level < BROKERS_LEVEL:
+        raise LonghallError(
+            Code.INVALID_REQUEST,
+            f"broker configurations need feature level {BROKERS_LEVEL}, and the cluster is at level "
+            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
+        )
+
+
+def check_queue(hall: Hall, settings: QueueSettings) -> None:
+    """Raises INVALID_CONFIGURATION for settings of a queue above the feature level: an older leader would ignore
+    them, so a queue would lose its rules with the next election.
+    """
+    if hall.replica is None or hall.options.wing or hall.feature_level >= QUEUE_RULES_LEVEL:
+        return  # The main hall has checked the queue of a wing.
+    newer = newer_settings(settings)
+    if newer:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"{', '.join(newer)} of a queue need feature level {QUEUE_RULES_LEVEL}, and the cluster is at level "
+            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
+        )
+
+
+def newer_settings(settings: QueueSettings) -> list[str]:
+    """The settings, other than by default, that a leader below `QUEUE_RULES_LEVEL` would ignore."""
+    letters, retry, hours = settings.dead_letters, settings.retry, settings.hours
+    used = {
+        "late_stamped": settings.late_stamped != "arrival",
+        "profile": settings.profile != "balanced",
+        "delivery=exactly-once": settings.delivery == "exactly-once",
+        "dead_letters.after_delete": letters is not None and letters.after_delete,
+        "retry.lapsed": retry is not None and retry.lapsed,
+        "retry.sends": retry is not None and retry.sends,
+        "hours.also": hours is not None and bool(hours.also),
+        "hours.zone": hours is not None and hours.zone != "UTC",
+    }
+    return [name for name, is_used in used.items() if is_used]
 
 
 def check_consumer_groups(hall: Hall) -> None:
@@ -73,6 +124,21 @@ def may_forget_sends(hall: Hall) -> bool:
     return hall.replica is None or hall.feature_level >= FORGET_LEVEL
 
 
+def may_use_outbox(hall: Hall) -> bool:
+    """True if messages may go to queues of other groups, and come from there."""
+    return hall.replica is None or hall.feature_level >= OUTBOX_LEVEL
+
+
+def check_outbox(hall: Hall) -> None:
+    """Raises NOT_READY for messages of other groups below their feature level."""
+    if not may_use_outbox(hall):
+        raise LonghallError(
+            Code.NOT_READY,
+            f"messages between replication groups need feature level {OUTBOX_LEVEL}, and this group is at level "
+            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
+        )
+
+
 def may_map(hall: Hall) -> bool:
     """True if the parts of a queue may change, and marks may be written."""
     return hall.replica is None or hall.feature_level >= MAP_LEVEL
@@ -81,6 +147,11 @@ def may_map(hall: Hall) -> bool:
 def may_note_deleted(hall: Hall) -> bool:
     """True if the catalogue may remember the dead-letter queue of a deleted queue."""
     return hall.replica is None or hall.feature_level >= DELETED_LEVEL
+
+
+def may_transact_in_groups(hall: Hall) -> bool:
+    """True if every node that may coordinate a transaction writes markers to partitions of other groups."""
+    return hall.replica is None or hall.feature_level >= TRANSACTIONS_LEVEL
 
 
 def may_remember_produced(hall: Hall) -> bool:
@@ -106,7 +177,7 @@ def check_acknowledge(hall: Hall, whom: str) -> None:
 
 def check_placement(hall: Hall, placement: str) -> None:
     """Raises INVALID_CONFIGURATION for wings on a standalone node, or below their feature level."""
-    if placement == IN_THE_HALL or hall.options.wing:
+    if placement in (UNPLACED, IN_THE_HALL) or hall.options.wing:
         return
     if hall.wings is None:
         raise LonghallError(

@@ -20,8 +20,9 @@ from mypy_extensions import mypyc_attr
 from longhall.broker.background import BackgroundTasks
 from longhall.broker.catalogue import Catalogue, Topic
 from longhall.broker.commits import Commits
-from longhall.broker.configuration import TopicOptions, resolve
+from longhall.broker.configuration import QUOTA_BYTES, QUOTA_MESSAGES, TopicOptions, resolve
 from longhall.broker.events import (
+    BrokersConfigured,
     CatalogueEvent,
     LaneDropped,
     LaneMade,
@@ -42,7 +43,7 @@ from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
 from longhall.broker.placement import GroupPlacement, is_elsewhere
-from longhall.broker.produced import ProducedBatch, Sent
+from longhall.broker.produced import ProducedBatch, Sent, TransactionVerifier
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
@@ -55,6 +56,7 @@ from longhall.log.wal import Wal
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.chunked_messages import ChunkedMessages
 from longhall.queues.chunks import Uploads
+from longhall.queues.outbox import Outboxes
 from longhall.queues.redrive import Redrives
 from longhall.records.batch import BatchHeader
 from longhall.shards.backlog import Backlog
@@ -62,10 +64,12 @@ from longhall.shards.journal import Journal
 from longhall.shards.replica import Replica
 from longhall.shards.shard import CATALOGUE, Committable, Shard
 from longhall.topics.groups import Groups
+from longhall.topics.quota import UNLIMITED
 from longhall.topics.transactions import Transactions
 from longhall.world.ports import World
 
 NODE_ID: Final = 1
+HIDDEN_TOPIC: Final = bytes(16)  # The topic id of logs that no topic has: delays, priority levels, chunks.
 LEVEL: Final = (
     "priority:"  # The purpose of a queue's own log: this prefix and the priority level; else delayed messages.
 )
@@ -87,6 +91,9 @@ class HallObserver:
     def transaction_changed(self) -> None:
         """A send has changed the state of a transaction."""
 
+    def brokers_configured(self) -> None:
+        """The configuration of this broker may have changed."""
+
     def names_unsynced(self) -> None:
         """A large batch could be written to its segment directly if the segment's name were synced."""
 
@@ -107,6 +114,14 @@ class QueueAppender:
     def send_by_rules(self, batch: ProducedBatch) -> Sent:
         """Append a batch of a Kafka producer to the partition of a queue, if the rules of the queue allow it."""
         return Sent(Code.NOT_READY)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OutboxListener:
+    """The delivery of outboxes as writers see it."""
+
+    def put(self, stream: int) -> None:
+        """A message was written to an outbox."""
 
 
 @final
@@ -134,6 +149,7 @@ class Hall:
         self.redrives: list[Redrives] = []
         self.uploads: list[Uploads] = []
         self.chunked_messages: list[ChunkedMessages] = []
+        self.outboxes = Outboxes()  # Messages for queues of other groups.
         self.joins = asyncio.Semaphore(JOINS_MAX)
         self.groups: list[Groups] = []
         self.transactions: list[Transactions] = []
@@ -180,6 +196,8 @@ class Hall:
         self.log_corrections = 0
         self.observers: list[HallObserver] = []
         self.queue_appender = QueueAppender()
+        self.transaction_verifier = TransactionVerifier()  # In a wing: the way to the coordinator of transactions.
+        self.outbox_listener = OutboxListener()
 
     # Looking up
 
@@ -333,6 +351,8 @@ class Hall:
                 for partition in [*self.routes[topic.name], *levels]:
                     partition.configure(topic.options)
                 self._place(self.routes[topic.name], topic.options)
+            case BrokersConfigured():
+                self._use_configuration()
             case QueueDeclared():
                 self._add_queue(self.catalogue.queues.by_id[event.queue_id])
             case QueueConfigured():
@@ -354,6 +374,7 @@ class Hall:
     def restore_catalogue(self, state: dict[str, Any]) -> None:
         """Take the catalogue of a snapshot, and create its partitions."""
         self.catalogue.restore(state)
+        self._use_configuration()
         self.topics_version += 1
         for topic in self.catalogue.topics.values():
             self.routes[topic.name] = []
@@ -365,6 +386,27 @@ class Hall:
                 self._add_log(entry, number, key)
         for number, shard in self.catalogue.parts.items():
             self._add_parts(number, shard)
+
+    def name_broker(self, number: int) -> None:
+        """Set the number of this broker, before recovery: its own configurations hold here."""
+        self.catalogue.broker = number
+
+    def _use_configuration(self) -> None:
+        """Take the options that follow from the configurations of this broker, and pass them to all partitions."""
+        self.options = self.catalogue.options
+        for topic in self.catalogue.topics.values():
+            for partition in self.routes.get(topic.name, ()):
+                partition.configure(topic.options)
+        hidden = self._hidden_options()
+        for partition in self.partitions.values():
+            if partition.topic_id == HIDDEN_TOPIC:
+                partition.configure(hidden)
+        for queue in self.queues.values():
+            topic = self.catalogue.by_id[queue.entry.topic_id]
+            for level in queue.levels.values():
+                level.configure(topic.options)
+        for observer in self.observers:
+            observer.brokers_configured()
 
     def trim(self, partition: Partition, start_offset: int) -> None:
         """Move the start of a log; the next checkpoint removes the files."""
@@ -438,7 +480,7 @@ class Hall:
         options = self.catalogue.by_id[entry.topic_id].options
         log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
         level = int(key.removeprefix(LEVEL))
-        partition = Partition(f"{entry.name}#{number}", bytes(16), -level, queue.shard, log, options)
+        partition = Partition(f"{entry.name}#{number}", HIDDEN_TOPIC, -level, queue.shard, log, options)
         self.partitions[number] = partition
         queue.add_lane(partition)
 
@@ -446,7 +488,7 @@ class Hall:
         queue = self.queues[entry.number]
         options = self._hidden_options()
         log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
-        partition = Partition(f"{entry.name}#{number}", bytes(16), 0, queue.shard, log, options)
+        partition = Partition(f"{entry.name}#{number}", HIDDEN_TOPIC, 0, queue.shard, log, options)
         self.partitions[number] = partition
         queue.add_hidden(partition)
 
@@ -454,12 +496,13 @@ class Hall:
         """Create a chunk log of a large message; no queue consumes it."""
         options = self._hidden_options()
         log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
-        self.partitions[number] = Partition(f"#{number}", bytes(16), 0, self.shards[shard], log, options)
+        self.partitions[number] = Partition(f"#{number}", HIDDEN_TOPIC, 0, self.shards[shard], log, options)
 
     def _hidden_options(self) -> TopicOptions:
         """The options of hidden logs: no retention."""
         segment_bytes = str(self.options.queue_segment_bytes)
-        return resolve(self.options, {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": segment_bytes})
+        own = {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": segment_bytes}
+        return resolve(self.options, {**own, QUOTA_BYTES: str(UNLIMITED), QUOTA_MESSAGES: str(UNLIMITED)})
 
     def _drop_queue(self, queue_id: bytes) -> None:
         entry = self.catalogue.queues.by_id[queue_id]

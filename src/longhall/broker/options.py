@@ -1,4 +1,4 @@
-"""The broker's options, fixed when the node is assembled."""
+"""The broker's options, given when the node is assembled; some of them change at run time (`broker_configuration`)."""
 
 from __future__ import annotations
 
@@ -56,3 +56,4 @@ class HallOptions(msgspec.Struct, frozen=True, kw_only=True):
     producer_expiry_ms: int = 24 * 3_600_000
     transaction_timeout_max_ms: int = 900_000
     transactional_id_expiry_ms: int = 7 * 24 * 3_600_000
+    topic_defaults: dict[str, str] = {}  # Of topic configurations, before those of the table: changed at run time.

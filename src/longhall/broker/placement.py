@@ -10,9 +10,13 @@ stay empty.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from longhall.broker.leadership import Host
+from longhall.errors import Code
+
+if TYPE_CHECKING:
+    from longhall.broker.transaction_markers import PartitionMarkers
 
 WING_STEP: Final = 1_000_000
 
@@ -38,6 +42,11 @@ class GroupPlacement(Protocol):
     def brokers(self) -> list[Host]:
         """The live processes of wings, by broker ids."""
 
+    def spread(self, copies_min: int = 0) -> list[int]:
+        """The wings of hosts that can take a new topic without a placement now, the least loaded first; each has at
+        least so many replicas. Empty if nothing is spread.
+        """
+
     async def choose(self, placement: str, name: str) -> list[int]:
         """Choose the wings for a new topic, one for each lane, and create them if needed.
 
@@ -49,6 +58,16 @@ class GroupPlacement(Protocol):
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
         """Delete a topic from these wings; retried later if a wing does not answer."""
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        """Have the leader of a group write markers; None or the error for each partition. LonghallError if it is not
+        certain that it has: the request may be repeated.
+        """
+
+
+def group_of(wings: list[int], partition: int) -> int:
+    """The group that stores this partition of a topic with these wings; 0 for the main hall."""
+    return wings[partition % len(wings)] if wings else 0
 
 
 def is_elsewhere(wings: list[int], partition: int, wing: int) -> bool:

@@ -39,7 +39,7 @@ from longhall.topics.transactions import Transactions
 from longhall.world.ports import Disk, Entropy
 
 FORMAT: Final = 1  # Of a new directory. In a cluster it is the feature level of the writer: see `feature_gates`.
-FORMAT_MAX: Final = 5
+FORMAT_MAX: Final = 6
 
 _decoder = msgspec.msgpack.Decoder()
 
@@ -214,6 +214,8 @@ def restore_shard(hall: Hall, shard: Shard, state: dict[str, Any], waiting: dict
     if "wholes" in state:  # Old snapshots have no large messages.
         hall.uploads[shard.number - 1].restore(state["uploads"])
         hall.chunked_messages[shard.number - 1].restore(state["wholes"])
+    if "outboxes" in state:  # Old snapshots have none.
+        hall.outboxes.restore(state["outboxes"])
     hall.groups[shard.number - 1].restore(state["groups"], now_ms)
     hall.transactions[shard.number - 1].restore(state["transactions"])
 

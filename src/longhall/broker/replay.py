@@ -38,8 +38,9 @@ from longhall.log.frames import (
 from longhall.log.wal import Damage
 from longhall.queues.auxiliary_events import MoveEvent, ParcelEvent, StagingEvent, WholeFreed, WholeHeld, WholeMade
 from longhall.queues.events import decoder as queue_decoder
+from longhall.queues.outbox_events import outbox_decoder
 from longhall.records.batch import parse_header
-from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, PARCELS, QUEUES, SHARD, STAGING, TRANSACTIONS
+from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, OUTBOX, PARCELS, QUEUES, SHARD, STAGING, TRANSACTIONS
 from longhall.shards.shard import PARTITIONS as PARTITION_EVENTS
 from longhall.topics.events import GroupEvent, TransactionEvent
 
@@ -184,6 +185,8 @@ class Replay:
                 hall.chunked_messages[shard - 1].apply(parcel)
             else:
                 hall.uploads[shard - 1].apply(parcel)
+        elif room == OUTBOX:
+            hall.outboxes.apply(outbox_decoder.decode(event))
         elif room == SHARD:
             noted = shard_decoder.decode(event)
             if isinstance(noted, EpochStarted):

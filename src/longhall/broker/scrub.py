@@ -25,6 +25,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.scrub_pace import ScrubPace
 from longhall.broker.scrub_report import (
+    DAMAGED_MAX,
     IDENTITY,
     INDEX,
     LOG,
@@ -48,6 +49,7 @@ CONFIRMED_TIMES: Final = 3  # Reads of a segment that the cleaner may be replaci
 CHECKPOINT_LOOK_S: Final = 0.2
 CHECKPOINT_LOOKS_MAX: Final = 300
 AGAIN_S: Final = 60.0  # The pause after a failure of the scrub itself.
+REPAIRS_S_MAX: Final = 30.0  # How long a pass waits at its end for the repairs that it requested.
 
 _log = logging.getLogger("longhall.scrub")
 
@@ -70,10 +72,12 @@ class Scrubber:
         self._identity_files = identity_files
         self._pace = ScrubPace(hall.options.scrub_interval_ms, hall.options.scrub_bytes_a_second_max)
         self._wanted = asyncio.Event()
+        self._repairs: set[tuple[int, int]] = set()  # Segments, by partition and base offset, that are being repaired.
         self._again: list[tuple[int, int]] = []  # Segments whose repair has ended.
         self._owed = 0.0  # Bytes read ahead of the pace.
         self._noted_ms = 0
         self._task: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
         """Continue from the stored progress."""
@@ -139,6 +143,7 @@ class Scrubber:
         """Run a pass, or the rest of one. A request for a new pass ends it."""
         report, progress = self.report, self.report.progress
         restarts = report.restarts
+        self._repairs.clear()
         report.bytes_total = self._bytes_at_rest()
         if self._pace.is_too_slow(report.bytes_total) and not self._pace.hurried:
             extra = {"bytes": report.bytes_total, "bytes_a_second_max": self._pace.bytes_a_second_max}
@@ -157,14 +162,27 @@ class Scrubber:
             report.bytes_done = done
             await self._check_partition(number, partition, restarts)
             if report.restarts != restarts:
-                progress.begin(self._now_ms())
-                return
+                break
             done += partition.log.bytes_kept()
-        await self._finish()
+        else:
+            await self._end_repairs(restarts)
+        if report.restarts != restarts:
+            progress.begin(self._now_ms())
+        else:
+            await self._finish()
+
+    async def _end_repairs(self, restarts: int) -> None:
+        """Wait until the requested repairs have ended: a replica that is damaged at the same place may have to be
+        repaired first. A replica that does not answer holds back the end of a pass only for a bounded time.
+        """
+        deadline_s = self._loop.time() + REPAIRS_S_MAX
+        await self._look_again()
+        while self._repairs and self._loop.time() < deadline_s and self.report.restarts == restarts:
+            await self._rest(REST_S_MAX)
+            await self._look_again()
 
     async def _finish(self) -> None:
         report = self.report
-        await self._look_again()
         report.progress.complete(self._now_ms())
         report.passes += 1
         report.bytes_done = report.bytes_total
@@ -221,7 +239,12 @@ class Scrubber:
         stretches = await self._damage_in(number, partition, segment, "restore_from_memory")
         if not stretches:
             self._repaired(place)
-        elif not partition.report_damage(stretches[0][2], partial(self._recheck_soon, number, segment.base_offset)):
+            return
+        key = (number, segment.base_offset)
+        if len(self._repairs) < DAMAGED_MAX:
+            self._repairs.add(key)
+        if not partition.report_damage(stretches[0][2], partial(self._repair_ended, key)):
+            self._repairs.discard(key)
             _log.error("no other replica has these messages; readers get an error", extra=extra)
 
     async def _damage_in(self, number: int, partition: Partition, segment: Segment, chore: str) -> list[list[int]]:
@@ -240,9 +263,10 @@ class Scrubber:
                 return stretches
         return []
 
-    def _recheck_soon(self, number: int, base_offset: int) -> None:
+    def _repair_ended(self, key: tuple[int, int]) -> None:
         """Verify a segment again: its repair has ended."""
-        self._again.append((number, base_offset))
+        self._repairs.discard(key)
+        self._again.append(key)
         self._wanted.set()
 
     async def _look_again(self) -> None:

@@ -108,7 +108,16 @@ def send(
         append_time_ms,
         leader_only,
     )
-    if partition.has_rules:
+    if header.is_transactional:
+        held = hall.transaction_verifier.hold(batch)
+        if held is not None:
+            return held
+    return admit(hall, batch, now_ms)
+
+
+def admit(hall: Hall, batch: ProducedBatch, now_ms: int) -> Sent:
+    """Append a batch that meets the settings of its topic, if its producer and the rules of its queue allow it."""
+    if batch.partition.has_rules:
         return hall.queue_appender.send_by_rules(batch)
     refused = check_producer(hall, batch, now_ms)
     return refused if refused is not None else append_produced(hall, batch, now_ms)
@@ -132,7 +141,8 @@ def check_producer(hall: Hall, batch: ProducedBatch, now_ms: int) -> Sent | None
         if code is not None:
             return Sent(code)
     if decided is None and header.is_transactional and partition.table().needs_verification(header):
-        decided = check_transaction(hall, partition, header, batch.transactional_id, batch.joins_transaction)
+        if batch.guard < 0 or batch.guard != partition.table().verification_guard(header.producer_id):
+            decided = check_transaction(hall, partition, header, batch.transactional_id, batch.joins_transaction)
     return Sent(decided) if decided is not None else None
 
 

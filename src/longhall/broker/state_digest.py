@@ -13,6 +13,7 @@ n % slices; a group or a transactional id is in the slice of its checksum. A sli
     offsets         consumer group                  committed offsets
     transactions    transactional id                everything
     moves, uploads, wholes    shard                 everything
+    outboxes        target                          everything
 
 Excluded is what does not follow from the log: segment boundaries, expired entries, the rows and deadlines of leases
 (they end without an event), and idle producers, which the leader drops by its clock. Batches and producers of a
@@ -51,6 +52,7 @@ TRANSACTIONS: Final = "transactions"
 MOVES: Final = "moves"
 UPLOADS: Final = "uploads"
 WHOLES: Final = "wholes"
+OUTBOXES: Final = "outboxes"
 
 PARTIAL: Final = frozenset({BATCHES, PRODUCERS})  # Tables of which a replica may know only some objects.
 PRODUCER_EXPIRY_MS_MIN: Final = 4 * 60 * 60 * 1000  # Where producers are forgotten sooner, they are not compared.
@@ -88,6 +90,11 @@ def digest_slice(hall: Hall, mark: StateMarked) -> Tables:
         MOVES: _digests((str(at), hall.redrives[at].snapshot()) for at in shards),
         UPLOADS: _digests((str(at), hall.uploads[at].snapshot()) for at in shards),
         WHOLES: _digests((str(at), hall.chunked_messages[at].snapshot()) for at in shards),
+        OUTBOXES: _digests(
+            (outbox.target, outbox.row())
+            for stream, outbox in hall.outboxes.by_stream.items()
+            if stream % mark.slices == mark.slice
+        ),
     }
     for _, partition in partitions:
         partition.log.mark()
@@ -136,7 +143,8 @@ def queue_rows(queue: RunningQueue) -> tuple[object, ...]:
     )
     scans = sorted([(lane.cursor.lane, lane.cursor.scan) for lane in state.lanes.values()])
     deaths = sorted(state.deaths.items())
-    return (state.paused, state.messages, state.purged_ms, state.next_number, deaths, scans, outstanding)
+    rows = (state.paused, state.messages, state.purged_ms, state.next_number, deaths, scans, outstanding)
+    return (*rows, sorted(queue.arrivals.items())) if queue.arrivals else rows
 
 
 def offset_rows(table: list[Any]) -> list[Any]:
@@ -180,6 +188,9 @@ def _catalogue_of(
         rows = catalogue.exchanges.rows()
         if rows:
             found.update(_digests([("exchanges", rows)]))
+        if catalogue.brokers:
+            brokers = sorted((broker, sorted(values.items())) for broker, values in catalogue.brokers.items())
+            found.update(_digests([("brokers", brokers)]))
     return found
 
 

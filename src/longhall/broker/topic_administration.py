@@ -8,7 +8,7 @@ from typing import Final
 
 from longhall.broker.archive_hold import archived_end
 from longhall.broker.catalogue import Topic
-from longhall.broker.configuration import ACKNOWLEDGE
+from longhall.broker.configuration import ACKNOWLEDGE, PLACEMENT
 from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved, TopicCreated
 from longhall.broker.feature_gates import check_acknowledge, check_topic, may_map
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
@@ -16,7 +16,15 @@ from longhall.broker.partition import Partition
 from longhall.broker.queues.upkeep.recount import recount
 from longhall.broker.queues.upkeep.resizer import mark_all, open_lanes
 from longhall.broker.queues.write import together, write_queue
-from longhall.broker.topic_placement import check_given, choose_wings, clear, furnish, is_for_wings, keep_placement
+from longhall.broker.topic_placement import (
+    check_given,
+    choose_wings,
+    clear,
+    furnish,
+    is_for_wings,
+    keep_placement,
+    place_by_default,
+)
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -34,15 +42,21 @@ async def create_topic(
     configuration: Mapping[str, str],
     validate_only: bool = False,
     topic_id: bytes = b"",
+    copies_min: int | None = 0,
 ) -> Topic | None:
-    """Create a topic; None with `validate_only`. A wing passes the topic id of the main hall."""
-    _must_lead(hall)
+    """Create a topic; None with `validate_only`. A wing passes the topic id of the main hall. `copies_min` is the least
+    number of replicas, None if the replicas of the hall have to store it.
+    """
+    must_lead(hall)
     check_topic(hall, configuration)
     check_given(hall, configuration)
-    if is_for_wings(hall, configuration) and not validate_only:
+    if PLACEMENT not in configuration:
+        if copies_min is not None:
+            partitions, configuration = place_by_default(hall, partitions, configuration, copies_min)
+    elif is_for_wings(hall, configuration) and not validate_only:
         _decide_create(hall, name, topic_id, partitions, configuration)  # Validate before wings are created.
         partitions, configuration = await choose_wings(hall, name, partitions, configuration)
-        _must_lead(hall)  # Leadership may have changed while the wings were chosen.
+        must_lead(hall)  # Leadership may have changed while the wings were chosen.
     event = _decide_create(hall, name, topic_id, partitions, configuration)
     if validate_only:
         return None
@@ -67,7 +81,7 @@ def _decide_create(
 
 async def delete_topic(hall: Hall, name: str) -> None:
     """Delete a topic and its messages."""
-    _must_lead(hall)
+    must_lead(hall)
     event = hall.catalogue.decide_delete(name)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
@@ -82,7 +96,7 @@ async def delete_topic(hall: Hall, name: str) -> None:
 
 async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: bool = False) -> None:
     """Grow a topic to `partitions` in all."""
-    _must_lead(hall)
+    must_lead(hall)
     event = hall.catalogue.decide_grow(name, partitions)
     topic = hall.topic(name)
     if isinstance(event, Code):
@@ -111,7 +125,7 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
 
 async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:
     """Replace the configuration of a topic. Its placement stays."""
-    _must_lead(hall)
+    must_lead(hall)
     check_acknowledge(hall, configuration.get(ACKNOWLEDGE, "all"))
     topic = hall.topic(name)
     if topic is not None:
@@ -146,7 +160,7 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
 
 async def take_producer_id(hall: Hall) -> int:
     """A new producer id. Commits a new block of ids first if the last is used up."""
-    _must_lead(hall)
+    must_lead(hall)
     while (event := hall.catalogue.decide_producer_ids()) is not None:  # Other callers may use up the block meanwhile.
         await commit_event(hall, ProducerIdsTaken(below=event.below))
     producer_id = hall.catalogue.take_producer_id()
@@ -163,7 +177,7 @@ async def commit_event(hall: Hall, event: CatalogueEvent) -> None:
     await commit.future
 
 
-def _must_lead(hall: Hall) -> None:
+def must_lead(hall: Hall) -> None:
     """Raises NOT_CONTROLLER unless this node leads the catalogue."""
     if hall.leadership is not None and not hall.leadership.leads(CATALOGUE_SHARD):
         raise LonghallError(Code.NOT_CONTROLLER, "another node leads the hall: send the request to it")

@@ -1,5 +1,6 @@
 """Topic placement: topics in wings are created, changed and deleted there too.
 
+    default     without a placement, the rule of `default_placement` chooses the hall or wings that are led now
     create      the wings are chosen first and are part of the committed configuration
     commit      then the wings get the topic as it is in the main hall, and the call returns
     delete      then the wings delete their part of the topic
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import ARCHIVE, IN_THE_HALL, PLACEMENT, WINGS
+from longhall.broker.default_placement import default_placement, lanes_of
 from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
 
@@ -24,6 +26,23 @@ _log = logging.getLogger("longhall.wings")
 def is_for_wings(hall: Hall, configuration: Mapping[str, str]) -> bool:
     """True if this hall must choose wings for a topic of this configuration; never in a wing."""
     return not hall.options.wing and configuration.get(PLACEMENT, IN_THE_HALL) != IN_THE_HALL
+
+
+def place_by_default(
+    hall: Hall, partitions: int, configuration: Mapping[str, str], copies_min: int
+) -> tuple[int, Mapping[str, str]]:
+    """The partition count and the configuration of a new topic whose creator named no placement: with the wings that
+    the rule chooses, or unchanged if the hall stores it. The topic has at least `copies_min` replicas.
+    """
+    if PLACEMENT in configuration or hall.wings is None or hall.options.wing:
+        return partitions, configuration
+    count = hall.options.default_partitions if partitions == -1 else partitions
+    wings = hall.wings.spread(copies_min)
+    placement = default_placement(len(wings), count, configuration)
+    if placement == IN_THE_HALL:
+        return partitions, configuration
+    chosen = wings[: lanes_of(placement, count)]
+    return count, {**configuration, PLACEMENT: placement, WINGS: ",".join(map(str, chosen))}
 
 
 def check_given(hall: Hall, configuration: Mapping[str, str]) -> None:

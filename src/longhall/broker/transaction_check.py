@@ -14,11 +14,12 @@ def check_transaction(
 ) -> Code | None:
     """None if the batch belongs to the transaction. With `joins` the partition is added to it.
 
-    The event precedes the batch in the write-ahead log, so every committed batch has a known transaction. Wings take no
-    part in transactions: the main hall coordinates them and writes their markers.
+    The event precedes the batch in the write-ahead log, so every committed batch has a known transaction. For a wing
+    the main hall coordinates: `transaction_verification` asks it before the batch comes here, and again if a marker
+    came while the batch waited for room in its queue.
     """
     if hall.options.wing:
-        return Code.INVALID_TRANSACTION_STATE
+        return Code.NOT_ENOUGH_REPLICAS
     if transactional_id is None:
         return Code.INVALID_PRODUCER_MAPPING
     transactions = hall.transactions_of(transactional_id)

@@ -8,7 +8,9 @@
     time out       the coordinator aborts the transaction and fences the producer
 
 A prepared outcome cannot change: after a crash the markers are written again. A request that meets an unfinished
-outcome waits for it here, instead of an error that makes the client retry.
+outcome waits a moment for it here, instead of an error that makes the client retry. Partitions may be in other
+replication groups, with leaders of their own: `transaction_markers` reaches them, and while one has no leader the
+transaction stays prepared.
 """
 
 from __future__ import annotations
@@ -22,19 +24,19 @@ from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
 from longhall.broker.queues.write import together
-from longhall.broker.send import append
 from longhall.broker.topic_administration import take_producer_id
+from longhall.broker.transaction_markers import MarkerWriter, PartitionMarkers, append_marker
 from longhall.broker.transaction_settles import Infos, TransactionSettles, settles
 from longhall.broker.waiting import committed
-from longhall.errors import Code, LonghallError
-from longhall.records.batch import parse_header
-from longhall.records.control import build_marker
+from longhall.errors import Code
 from longhall.shards.shard import TRANSACTIONS, Shard
 from longhall.topics.decisions import Decision, EndRequest, InitRequest, Markers, TransactionDescription
 from longhall.topics.effects import CommitRequest, CommitResult
 from longhall.topics.events import TransactionEvent, TransactionPrepared
 
-TRIES_MAX: Final = 3  # How often a request waits for an outcome before the client must retry.
+TRIES_MAX: Final = 3  # How often a request waits for an outcome before the client must retry,
+OUTCOME_S_MAX: Final = 2.0  # and how long each time: a group that should get a marker may have no leader.
+STOP_S_MAX: Final = 2.0  # How long a node that stops waits for prepared outcomes.
 
 
 @final
@@ -47,6 +49,7 @@ class TransactionCoordinator(HallObserver):
         self._timer = DeadlineTimer(hall.time, self._tick)
         self._finishing: dict[str, asyncio.Task[None]] = {}
         self._settles = TransactionSettles(hall)
+        self._markers = MarkerWriter(hall)
         self._infos: dict[str, Infos] = {}  # By transactional id, for the settles of a commit that is being decided.
         hall.observers.append(self)
 
@@ -61,9 +64,14 @@ class TransactionCoordinator(HallObserver):
         self.arm()
 
     async def stop(self) -> None:
-        """Stop the timer and wait for prepared outcomes."""
+        """Stop the timer and wait a moment for prepared outcomes; the next start finishes the others."""
         self._timer.cancel()
-        await asyncio.gather(*self._finishing.values(), return_exceptions=True)
+        finishing = list(self._finishing.values())
+        if finishing:
+            _, late = await asyncio.wait(finishing, timeout=STOP_S_MAX)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*finishing, return_exceptions=True)
 
     # Requests
 
@@ -113,6 +121,18 @@ class TransactionCoordinator(HallObserver):
             for topic, number in partitions
         }
 
+    async def confirm_partition(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, place: tuple[str, int], *, joins: bool
+    ) -> Code | None:
+        """None if a partition that another group stores is part of the transaction, and that is committed; with
+        `joins` it is added first.
+        """
+        if joins:
+            return (await self.add(transactional_id, producer_id, producer_epoch, [place])).code
+        code = self.verify(transactional_id, producer_id, producer_epoch, [place])[place]
+        await committed(self._hall, self._hall.shard_of(transactional_id))
+        return code
+
     async def hold_offsets(
         self, transactional_id: str, request: CommitRequest, producer_id: int, producer_epoch: int, joins: bool
     ) -> CommitResult:
@@ -137,7 +157,9 @@ class TransactionCoordinator(HallObserver):
     async def end(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, raises_epoch: bool
     ) -> Decision:
-        """Commit or abort; returns when readers can see the outcome. A commit settles what the transaction settles."""
+        """Commit or abort; returns when the outcome is decided, and mostly when readers can see it: with groups that
+        are not reached in OUTCOME_S_MAX they see it later. A commit settles what the transaction settles.
+        """
         transactions = self._hall.transactions_of(transactional_id)
         groups = [group for group in transactions.groups_of(transactional_id) if settles(group)]
 
@@ -161,9 +183,8 @@ class TransactionCoordinator(HallObserver):
             decision = await self._decide(transactional_id, decide)
         finally:
             self._infos.pop(transactional_id, None)
-        finishing = self._finishing.get(transactional_id)
-        if decision.code is None and finishing is not None:
-            await asyncio.shield(finishing)
+        if decision.code is None:
+            await self._until_finished(transactional_id)
         return decision
 
     async def abort(self, transactional_id: str) -> Decision:
@@ -182,16 +203,11 @@ class TransactionCoordinator(HallObserver):
         partition = self._hall.partition(topic, number)
         if partition is None:
             return Code.UNKNOWN_TOPIC
-        if partition.elsewhere:
-            return Code.NOT_LEADER
-        refused = partition.table().decide_marker(producer_id, producer_epoch, coordinator_epoch)
-        if refused is not None:
-            return refused
-        now_ms = self._hall.time.now_ms()
-        marker = build_marker(commit, producer_id, producer_epoch, max(coordinator_epoch, 0), now_ms)
-        append(self._hall, partition, parse_header(marker, 0), marker, 0, now_ms, message=False)
-        await committed(self._hall, partition.shard)
-        return None
+        request = PartitionMarkers(producer_id, producer_epoch, coordinator_epoch, -1, commit, [])
+        code = append_marker(self._hall, partition, request)
+        if code is None:
+            await committed(self._hall, partition.shard)
+        return code
 
     def list_transactions(
         self, states: Iterable[str], producer_ids: Iterable[int], duration_min_ms: int
@@ -218,15 +234,21 @@ class TransactionCoordinator(HallObserver):
         decision = await decide()
         for _ in range(TRIES_MAX):
             self._write(transactional_id, decision.events)
-            finishing = self._finishing.get(transactional_id)
-            if decision.code is not Code.CONCURRENT_TRANSACTIONS or finishing is None:
+            if decision.code is not Code.CONCURRENT_TRANSACTIONS or not await self._until_finished(transactional_id):
                 break
-            await asyncio.shield(finishing)
             decision = await decide()
         else:
             self._write(transactional_id, decision.events)
         await committed(self._hall, self._hall.shard_of(transactional_id))
         return decision
+
+    async def _until_finished(self, transactional_id: str) -> bool:
+        """Wait a while for a prepared outcome to be finished. False if there is none, or it takes longer."""
+        finishing = self._finishing.get(transactional_id)
+        if finishing is None:
+            return False
+        done, _ = await asyncio.wait((finishing,), timeout=OUTCOME_S_MAX)
+        return bool(done)
 
     def _write(self, transactional_id: str, events: Iterable[TransactionEvent]) -> None:
         shard = self._hall.shard_of(transactional_id)
@@ -262,34 +284,18 @@ class TransactionCoordinator(HallObserver):
         transactions = self._hall.transactions_of(transactional_id)
         await committed(self._hall, self._hall.shard_of(transactional_id))
         markers = transactions.markers_of(transactional_id)
-        if markers is not None:
-            for shard in self._mark(markers):
+        shards = self._end_in_groups(markers) if markers is not None else []
+        if markers is not None and await self._markers.write(markers):
+            for shard in shards:
                 await committed(self._hall, shard)
             written = transactions.decide_markers_written(markers, self._hall.time.now_ms())
             self._write(transactional_id, written.events)
         if self._finishing.get(transactional_id) is asyncio.current_task():
             del self._finishing[transactional_id]
 
-    def _mark(self, markers: Markers) -> list[Shard]:
-        """Write a marker to every partition and the outcome to every group; returns the shards to wait for."""
-        hall = self._hall
-        coordinator_epoch = hall.shard_of(markers.transactional_id).epoch
-        now_ms = hall.time.now_ms()
+    def _end_in_groups(self, markers: Markers) -> list[Shard]:
+        """Write the outcome to every consumer group; returns the shards to wait for."""
         shards: dict[int, Shard] = {}
-        for topic, number in markers.partitions:
-            partition = hall.partition(topic, number)
-            if partition is None or partition.elsewhere:
-                continue  # The topic was deleted meanwhile; a new one of this name may be in a wing.
-            refused = partition.table().decide_marker(markers.producer_id, markers.producer_epoch, coordinator_epoch)
-            if refused is not None:
-                continue  # A newer epoch has written its own marker.
-            marker = build_marker(
-                markers.committed, markers.producer_id, markers.producer_epoch, coordinator_epoch, now_ms
-            )
-            code = append(hall, partition, parse_header(marker, 0), marker, 0, now_ms, message=False)
-            if code is not None:  # All markers are retried; duplicates are harmless.
-                raise LonghallError(code, "the outcome of a transaction could not be written")
-            shards[partition.shard.number] = partition.shard
         for group_id in markers.groups:
             keeps = markers.committed and not settles(group_id)  # Settles were written with the outcome.
             shard = self._coordinator.end_transaction(group_id, markers.producer_id, keeps)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -26,6 +28,16 @@ def serve(
     ] = None,
     amqp: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where AMQP clients connect.", show_default="127.0.0.1:5672")
+    ] = None,
+    stomp: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where STOMP clients connect.", show_default="127.0.0.1:61613"),
+    ] = None,
+    stomp_websocket: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Where STOMP clients connect by WebSocket.", show_default="127.0.0.1:15674"
+        ),
     ] = None,
     http: Annotated[
         str | None,
@@ -86,6 +98,8 @@ def serve(
             kafka=kafka,
             sqs=sqs,
             amqp=amqp,
+            stomp=stomp,
+            stomp_websocket=stomp_websocket,
             http=http,
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,
@@ -106,14 +120,28 @@ def serve(
     try:
         loaded = load(settings, os.environ, flags)
     except LonghallError as failure:
+        if _asks_for_json(flags, os.environ):
+            print_note(_log_line("error", str(failure)))
+            raise typer.Exit(Exit.USAGE) from None
         raise CommandError(str(failure), Exit.USAGE) from None
     for warning in loaded.warnings:
         as_json = loaded.settings.log_format == "json"
-        print_note(json.dumps({"level": "warning", "event": warning}) if as_json else f"longhall: {warning}")
+        print_note(_log_line("warning", warning) if as_json else f"longhall: {warning}")
 
     from longhall.node.lifecycle import run
 
     raise typer.Exit(run(loaded.settings))
+
+
+def _log_line(level: str, event: str) -> str:
+    """A line as the logs of a node have them, before there are any."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps({"time": time, "level": level, "room": "settings", "event": event}, ensure_ascii=False)
+
+
+def _asks_for_json(flags: Mapping[str, object], environment: Mapping[str, str]) -> bool:
+    """True if the logs are to be JSON, as far as that is known when the settings cannot be read."""
+    return (flags.get("log_format") or environment.get("LONGHALL_LOG_FORMAT")) == "json"
 
 
 def _given(**flags: object) -> dict[str, object]:

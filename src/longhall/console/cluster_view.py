@@ -66,6 +66,7 @@ class ClusterView(msgspec.Struct, kw_only=True):
     level: int = 1  # The feature level: the formats that all nodes may write.
     level_possible: int = 1  # The highest level that is possible now.
     wings: list[WingView] = []
+    host_wings: int = 0  # The number of hosts that should have a wing.
     divergent: list[int] = []  # Nodes whose state differs from the majority's; known to the leader.
     comparisons: int = 0  # How often this node, as leader, compared the states of the replicas.
     out_of_service: str = ""  # Why the replica on this host is being repaired; empty while it is not.

@@ -130,6 +130,7 @@ class ReplicationGroup(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[int, ...] = ()  # Those with a process of the group. The first is preferred as leader.
     wanted: tuple[int, ...] = ()  # The hosts chosen by an operator, if any; the group leaves all others.
     reserved: bool = False  # These hosts store nothing else.
+    leader: int = NOBODY  # The host that should lead the group of another host, for balance.
     version: int = ABSENT
 
 

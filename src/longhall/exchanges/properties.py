@@ -106,36 +106,48 @@ def decode_properties(data: bytes, at: int = 0) -> Properties:
     found = Properties()
     if not flags:
         return found
-    for flag, name in _TEXTS[:2]:
-        if flags & flag:
-            text, at = decode_short(data, at, end)
-            setattr(found, name, text)
+    if flags & CONTENT_TYPE:
+        found.content_type, at = decode_short(data, at, end)
+    if flags & CONTENT_ENCODING:
+        found.content_encoding, at = decode_short(data, at, end)
     if flags & HEADERS:
         stop = split_table(data, at)[1]
         found.headers = data[at:stop]
         at = stop
-    for flag, name in ((DELIVERY_MODE, "delivery_mode"), (PRIORITY, "priority")):
-        if flags & flag:
-            if at >= end:
-                raise MalformedTable("a property is cut off")
-            setattr(found, name, data[at])
-            at += 1
-    for flag, name in _TEXTS[2:6]:
-        if flags & flag:
-            text, at = decode_short(data, at, end)
-            setattr(found, name, text)
+    if flags & DELIVERY_MODE:
+        found.delivery_mode, at = _decode_octet(data, at, end)
+    if flags & PRIORITY:
+        found.priority, at = _decode_octet(data, at, end)
+    if flags & CORRELATION_ID:
+        found.correlation_id, at = decode_short(data, at, end)
+    if flags & REPLY_TO:
+        found.reply_to, at = decode_short(data, at, end)
+    if flags & EXPIRATION:
+        found.expiration, at = decode_short(data, at, end)
+    if flags & MESSAGE_ID:
+        found.message_id, at = decode_short(data, at, end)
     if flags & TIMESTAMP:
         if at + 8 > end:
             raise MalformedTable("a property is cut off")
         found.timestamp = int.from_bytes(data[at : at + 8], "big")
         at += 8
-    for flag, name in _TEXTS[6:]:
-        if flags & flag:
-            text, at = decode_short(data, at, end)
-            setattr(found, name, text)
+    if flags & TYPE:
+        found.type, at = decode_short(data, at, end)
+    if flags & USER_ID:
+        found.user_id, at = decode_short(data, at, end)
+    if flags & APP_ID:
+        found.app_id, at = decode_short(data, at, end)
+    if flags & CLUSTER_ID:
+        found.cluster_id, at = decode_short(data, at, end)
     if at != end:
         raise MalformedTable("there are bytes behind the properties")
     return found
+
+
+def _decode_octet(data: bytes, at: int, end: int) -> tuple[int, int]:
+    if at >= end:
+        raise MalformedTable("a property is cut off")
+    return data[at], at + 1
 
 
 def encode_properties(properties: Properties) -> bytes:

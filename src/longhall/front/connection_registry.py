@@ -52,6 +52,11 @@ class ConnectionRegistry(Generic[ConnectionT]):
         self._per_address: Counter[str] = Counter()
         self._tasks: dict[asyncio.Task[None], None] = {}
 
+    def limit(self, count_max: int, per_address_max: int) -> None:
+        """Change the limits. Connections above them stay open; no further one is accepted."""
+        self._count_max = count_max
+        self._per_address_max = per_address_max
+
     def add(self, connection: ConnectionT, now_s: float = 0.0) -> bool:
         """True if the connection is within the limits. One that is not counts too until `remove`, so timeouts apply."""
         self._per_address[connection.peer] += 1

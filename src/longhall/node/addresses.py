@@ -7,7 +7,10 @@ safe assumption.
 from __future__ import annotations
 
 import ipaddress
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+DOORS: Final = ("kafka", "sqs", "amqp", "stomp", "stomp_websocket", "http")  # Settings and ready file name them so.
+SHARED_DOORS: Final = DOORS[1:]  # All workers of a node listen at the same address; each has a Kafka port of its own.
 
 _EVERYWHERE = ("0.0.0.0", "::")
 

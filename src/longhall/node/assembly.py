@@ -15,6 +15,7 @@ from typing import Final, final
 
 import msgspec
 
+from longhall.broker.broker_administration import configure_broker
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
@@ -36,22 +37,26 @@ from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
+from longhall.console.outbox_families import outbox_families
 from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
 from longhall.doors.amqp.server import AmqpServer
+from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.limits import SqsLimits
 from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
+from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
+from longhall.node.broker_configurations import BrokerConfigurationFollower, ConnectionLimits
 from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
 from longhall.node.group_process import PARTITIONS_APART
@@ -68,8 +73,10 @@ from longhall.node.workers import Workers
 from longhall.service.administration import (
     AddGroup,
     AddHost,
+    BalanceGroups,
     DescribeReplication,
     DrainHost,
+    MapCluster,
     MoveReplica,
     RaiseFeatureLevel,
     RemoveGroup,
@@ -80,6 +87,7 @@ from longhall.service.administration import (
     SpreadReplicas,
     TransferLeadership,
 )
+from longhall.service.broker_operations import ConfigureBroker, ListBrokerConfigurations
 from longhall.service.exchanges import ExchangeService
 from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.service.local import LocalBroker
@@ -106,6 +114,8 @@ class Node:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
         self.amqp = Address("", 0)
+        self.stomp = Address("", 0)
+        self.stomp_websocket = Address("", 0)
         self.http = Address("", 0)
         self.world = world
         self.settings = settings
@@ -166,6 +176,21 @@ class Node:
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
+        self._stomp = StompServer(
+            self.service,
+            sessions,
+            world.entropy,
+            budget,
+            self.known.credentials,
+            connections_max=settings.connections_max,
+            connections_per_address_max=settings.connections_per_address_max,
+        )
+        ConnectionLimits(
+            self.hall,
+            settings.connections_max,
+            settings.connections_per_address_max,
+            [self._kafka.connections, self._sqs.connections, self._amqp.connections, self._stomp.connections],
+        )
         readiness = Readiness(self.hall, budget)
         self.status = NodeStatus(self.hall, self._kafka, budget, readiness)
         label = colleagues.label if colleagues is not None else ""
@@ -177,7 +202,13 @@ class Node:
         routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES)
         api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
-        self.status.doors = [self._kafka_status, self._sqs_status, self._amqp_status, self._http_status]
+        self.status.doors = [
+            self._kafka_status,
+            self._sqs_status,
+            self._amqp_status,
+            self._stomp_status,
+            self._http_status,
+        ]
         self.cluster_node = ClusterNode(self, place) if place is not None else None  # None for a lone node.
         if self.cluster_node is not None:
             readiness.serve(self.cluster_node.peers, self.cluster_node)
@@ -188,9 +219,14 @@ class Node:
             api.answer_also(recovery_routes(NodeRecovery(self.cluster_node.recovery)))
             if self.cluster_node.wings is not None:
                 api.answer_also(GROUP_ROUTES)
+        main = self.cluster_node.main if self.cluster_node is not None else None
+        self._configurations = BrokerConfigurationFollower(
+            self.hall, self.service.call if main is None else main.call, is_group=main is not None
+        )
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
+        registry.collect(partial(outbox_families, self.queues.outbox))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
         if colleagues is not None:
@@ -206,9 +242,11 @@ class Node:
         await self._open()
         if self.cluster_node is not None:
             await self.cluster_node.join()
+            self._configurations.start()
             return
         if self.colleagues is not None:
             await self.colleagues.join()
+            self._configurations.start()
             return
         self.status.state = None
 
@@ -261,6 +299,11 @@ class Node:
         self.sqs = Address(sqs.host, await self._sqs.open(self.world.network, sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
         self.amqp = Address(amqp.host, await self._amqp.open(self.world.network, amqp.host, amqp.port))
+        stomp, websocket = parse_address(settings.stomp), parse_address(settings.stomp_websocket)
+        self.stomp = Address(stomp.host, await self._stomp.open(self.world.network, stomp.host, stomp.port))
+        self.stomp_websocket = Address(
+            websocket.host, await self._stomp.open_websocket(self.world.network, websocket.host, websocket.port)
+        )
         self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
         self._scaler.http = str(self.http)
 
@@ -272,6 +315,9 @@ class Node:
 
     def _amqp_status(self) -> DoorStatus:
         return DoorStatus("amqp", len(self._amqp.connections.registered), self._amqp.connections.refused.count)
+
+    def _stomp_status(self) -> DoorStatus:
+        return DoorStatus("stomp", len(self._stomp.connections.registered), self._stomp.connections.refused.count)
 
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
@@ -288,11 +334,13 @@ class Node:
 
     def name(self, node_id: int, rack: str) -> None:
         """Set the number and the rack of this node."""
+        self.hall.name_broker(node_id)
         self._kafka.door.node_id = node_id
         self._kafka.door.rack = rack
 
     def be_group(self, number: int, main: GroupClient) -> None:
         """Serve as the broker of a wing, with this number: `main` answers requests for topics stored elsewhere."""
+        self.hall.name_broker(number)
         self._kafka.door.node_id = number
         self._kafka.door.main = main
 
@@ -303,6 +351,8 @@ class Node:
         broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
         broker.also(RaiseFeatureLevel, lambda op, caller: upgrades.upgrade(op.level, dry_run=op.dry_run))
         broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller.address))
+        broker.also(ConfigureBroker, lambda op, caller: self._configure_broker(op))
+        broker.also(ListBrokerConfigurations, lambda op, caller: self.hall.catalogue.brokers)
         broker.also(DescribeReplication, lambda op, caller: self._describe_replication())
         if self.cluster_node is None:
             return
@@ -313,9 +363,21 @@ class Node:
         broker.also(SpreadReplicas, lambda op, caller: hosts.spread())
         broker.also(TransferLeadership, lambda op, caller: hosts.lead(op.node))
         broker.also(SetReplicationFactor, lambda op, caller: hosts.set_factor(op.factor))
+        cluster_map = self.cluster_node.map
+        if cluster_map is not None:
+            broker.also(MapCluster, lambda op, caller: cluster_map.page(op.prefix, op.after, op.limit))
+        balancer = self.cluster_node.balancer
+        if balancer is not None:
+            broker.also(BalanceGroups, lambda op, caller: balancer.balance(dry_run=op.dry_run))
         if groups is not None:
             broker.also(AddGroup, lambda op, caller: groups.add(op.name, tuple(op.hosts), op.reserved))
             broker.also(RemoveGroup, lambda op, caller: groups.remove(op.name))
+
+    async def _configure_broker(self, op: ConfigureBroker) -> None:
+        known = broker_names(self._kafka.door)
+        await configure_broker(
+            self.hall, op.broker, op.changes, known, replace=op.replace, validate_only=op.validate_only
+        )
 
     async def _describe_replication(self) -> ReplicationProgress:
         now_ms = self.hall.time.now_ms()
@@ -337,14 +399,17 @@ class Node:
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
         self._amqp.stop_accepting()
+        self._stomp.stop_accepting()
         drain_s = self.settings.drain_ms / 1000
         await asyncio.gather(
             self._kafka.drain(drain_s),
             self._sqs.drain(drain_s),
             self._amqp.drain(drain_s),
+            self._stomp.drain(drain_s),
             self._console.drain(drain_s),
         )
         await self._scaler.stop()
+        await self._configurations.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
@@ -380,14 +445,18 @@ class Node:
         """Discard all state in memory: it may include entries that were never committed, and never acknowledged."""
         self.hall.background.close()
         await self._scaler.stop()
+        await self._configurations.stop()
         self.status.state = self.status.state or "starting anew"
         await self.scrubber.stop()
         self.hall.commits.abandon()  # Nothing is written after this.
         self._kafka.stop_accepting()
         self._sqs.stop_accepting()
         self._amqp.stop_accepting()
+        self._stomp.stop_accepting()
         for amqp_connection in list(self._amqp.connections.registered):
             amqp_connection.abort()
+        for stomp_connection in list(self._stomp.connections.registered):
+            stomp_connection.abort()
         for connection in list(self._kafka.connections.registered):
             connection.close()
         for http_connection in list(self._sqs.connections.registered):
@@ -537,6 +606,10 @@ def broker_settings(settings: Settings) -> dict[str, str]:
         "transaction.max.timeout.ms": str(settings.transaction_timeout_max_ms),
         "socket.request.max.bytes": str(settings.request_bytes_max),
         "max.connections": str(settings.connections_max),
+        "max.connections.per.ip": str(settings.connections_per_address_max),
+        "log.cleaner.backoff.ms": str(settings.cleaner.interval_ms),
+        "log.cleaner.min.cleanable.ratio": str(settings.cleaner.dirty_ratio),
+        "producer.id.expiration.ms": str(settings.producer_expiry_ms),
         "log.dirs": settings.data,
         "longhall.durability": settings.durability,
         **(shared if settings.coordinator is not None else {}),

@@ -21,6 +21,7 @@ from longhall.broker.placement import WING_STEP
 from longhall.broker.recovery import write_identity
 from longhall.broker.replay import Recovered
 from longhall.broker.replica_recovery import RecoveredReplica, convert_to_replica, recover_replica
+from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.membership.copy_report import CopyReport
 from longhall.cluster.membership.election import UNCLEAN
@@ -30,11 +31,22 @@ from longhall.cluster.membership.member_file import write_member_file
 from longhall.cluster.membership.metadata import is_stale
 from longhall.cluster.membership.receipt_secret import SECRET, on_record, serve_secret, withdraw_secret
 from longhall.cluster.membership.record_recovery import RecordRecovery
+from longhall.cluster.placement.cluster_map import ClusterMap
 from longhall.cluster.placement.group_administration import GroupAdministration
+from longhall.cluster.placement.group_balancer import GroupBalancer
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.cluster.placement.group_measures import sizes_of, traffic_of
 from longhall.cluster.placement.group_reconciler import GroupReconciler
 from longhall.cluster.placement.group_topics import GroupTopics
-from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic
+from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
+from longhall.cluster.placement.topic_operations import (
+    ApplyTopic,
+    ListTopics,
+    MeasureTopics,
+    MeasureTraffic,
+    RemoveTopic,
+)
+from longhall.cluster.placement.transaction_operations import VerifyPartition, WriteMarkers
 from longhall.cluster.replication.full_sync import IncompleteSource, LogHistory, full_sync_beside, replaced_copies
 from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.cluster.replication.leadership_check import LeadershipCheck
@@ -51,6 +63,7 @@ from longhall.node.addresses import Address, parse_address
 from longhall.node.join_state import JoinState, RecordDoubted, as_member
 from longhall.node.memory_shares import member_options
 from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
+from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
@@ -113,19 +126,33 @@ class ClusterNode:
         node.name(place.node, node.settings.rack)
         self.group_directory: GroupReconciler | None = None  # The wings of the main hall,
         self.wings: GroupAdministration | None = None  # and the operations of operators on them;
+        self.map: ClusterMap | None = None  # where every partition is;
+        self.balancer: GroupBalancer | None = None
         self.main: GroupClient | None = None  # in a wing, the client of the main hall.
         if place.wing is None:
             self.group_directory = GroupReconciler(
-                hall, self.session, place.root, place.member_file.life, place.secrets, confirming.confirm
+                hall,
+                self.session,
+                place.root,
+                place.member_file.life,
+                place.secrets,
+                confirming.confirm,
+                spreads=node.settings.default_placement == "spread",
             )
             hall.wings = self.group_directory
             self.group_directory.on_known = self._remember_wings
             self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
+            self.map = ClusterMap(hall, self.session, self.group_directory)
+            automatic = node.settings.balance_automatic
+            self.balancer = GroupBalancer(hall, self.group_directory, automatic=automatic)
             assert node.service.sessions is not None
             placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall), node.service.sessions)
             node.service.place(placed)
             node.queues.consumers.join(HallQueueEnds(node.service))
+            node.queues.outbox.connect(OutboxCalls(node.service))
             QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
+            coordinator = CoordinatorSide(hall, node.kafka_door.transactor, confirming.confirm)
+            node.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
             node.registry.others = self._others_metrics
         else:
             number = place.wing.number * WING_STEP + place.node
@@ -134,8 +161,12 @@ class ClusterNode:
             )
             self._wings_changed({place.wing.name: place.wing})
             self._store_topics(GroupTopics(hall, node.queues))
+            transactions = GroupSide(hall, self.main)
+            hall.transaction_verifier = TransactionVerification(hall, transactions)
+            node.broker.also(WriteMarkers, lambda op, caller: transactions.write(op))
             node.be_group(number, self.main)
             node.queues.consumers.join(GroupQueueEnds(self.main))
+            node.queues.outbox.connect(OutboxCalls(self.main))
             self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:
@@ -181,6 +212,8 @@ class ClusterNode:
                 "kafka": str(Address(door.host, door.port)),
                 "sqs": str(node.sqs),
                 "amqp": str(node.amqp),
+                "stomp": str(node.stomp),
+                "stomp_websocket": str(node.stomp_websocket),
                 "http": str(node.http),
                 "peer": str(self.peers_at),
             },
@@ -190,6 +223,8 @@ class ClusterNode:
             unfit=self.condition(),
         )
         await self.session.start(member, self.peers, described, self.recovery)
+        if self.balancer is not None:
+            self.balancer.start()
         if self.place.wing is not None:
             self._watch = self.place.root.watch_wings(self._wings_changed)
 
@@ -230,6 +265,8 @@ class ClusterNode:
         if self._watch is not None:
             self._watch.cancel()
         self._node.service.close()
+        if self.balancer is not None:
+            self.balancer.close()
         for others in (self.group_directory, self.main):
             if others is not None:
                 await others.close()
@@ -491,6 +528,8 @@ class ClusterNode:
         broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
         broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
         broker.also(ListTopics, lambda op, caller: topics.list())
+        broker.also(MeasureTopics, lambda op, caller: sizes_of(self._node.hall, op.names))
+        broker.also(MeasureTraffic, lambda op, caller: traffic_of(self._node.hall))
         self._node.service.store(topics)
 
 

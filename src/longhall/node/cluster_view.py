@@ -75,6 +75,7 @@ def view_of(cluster_node: ClusterNode, alive: Mapping[int, bool | None]) -> Clus
         level=outlook.level,
         level_possible=outlook.possible,
         wings=_wings(cluster_node),
+        host_wings=directory.host_wings_wanted() if (directory := cluster_node.group_directory) is not None else 0,
         divergent=status.divergent if status is not None else [],
         comparisons=status.compared if status is not None else 0,
         out_of_service=repairs.reason,

@@ -15,9 +15,14 @@ LEAST: Final = 32
 _log = logging.getLogger("longhall.node")
 
 
+def share_of(descriptors: int) -> int:
+    """The part of the descriptors that one door may use for connections."""
+    return max(LEAST, descriptors // SHARE)
+
+
 def fit(settings: Settings, descriptors: int) -> Settings:
     """The settings, reduced to this number of descriptors."""
-    share = max(LEAST, descriptors // SHARE)
+    share = share_of(descriptors)
     return msgspec.structs.replace(
         settings,
         open_files_max=min(settings.open_files_max, share),

@@ -43,6 +43,8 @@ def settings_of(settings: Settings, wing: ReplicationGroup, node: int, level: in
         advertised_kafka=str(Address(advertised.host, 0)) if advertised is not None else None,
         sqs=LOCAL,
         amqp=LOCAL,
+        stomp=LOCAL,
+        stomp_websocket=LOCAL,
         http=LOCAL,
         peers=str(Address(parse_address(settings.peers).host, 0)),
         ready_file=None,

@@ -17,6 +17,7 @@ from longhall.cluster.membership.join import (
     number_of,
     retract_roles,
     share_identity,
+    wait_for_founder,
     wait_for_number,
 )
 from longhall.cluster.membership.member_file import MemberFile, read_member_file, write_member_file
@@ -105,17 +106,21 @@ async def take_place(
     level_max: int = NEWEST,
     patience_ms: int = PATIENCE_MS,
     secrets: Secrets | None = None,
+    founder: int = 0,
 ) -> JoinState:
     """Join the cluster through the coordinator. CoordinationError or LonghallError if that is not possible.
 
     With a `source`, a full sync from that node follows; `fetched` of the result is False if it failed. The call waits
-    up to `patience_ms` for the session of a node that has this number and another directory.
+    up to `patience_ms` for the session of a node that has this number and another directory, and a while for the
+    `founder` of a group that has no record yet.
     """
     await check_level(coordinator, level_max)
     disk = world.disk
     finish_switch(disk)
     member_file = read_member_file(disk, world.entropy)
     own = read_identity(disk, level_max)
+    if own is None:
+        await wait_for_founder(coordinator, founder, wished)
     if own is not None and own.member:
         await check_record(coordinator, member_file)
     member_file.node = await number_of(coordinator, member_file, wished)

@@ -30,7 +30,7 @@ from longhall.coordination.watches import report_failure
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
-from longhall.node.addresses import parse_address
+from longhall.node.addresses import DOORS, parse_address
 from longhall.node.assembly import Node, closed_api, options_of
 from longhall.node.cluster_secret import SecretFile, coordinator_of
 from longhall.node.credentials import Known
@@ -121,6 +121,8 @@ class Life:
             kafka=str(node.kafka),
             sqs=str(node.sqs),
             amqp=str(node.amqp),
+            stomp=str(node.stomp),
+            stomp_websocket=str(node.stomp_websocket),
             http=str(node.http),
             peers=str(node.cluster_node.peers_at) if node.cluster_node.peers_at.port else self.settings.peers,
         )
@@ -200,6 +202,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
             level_max=settings.feature_level_max,
             patience_ms=2 * settings.session_timeout_ms,
             secrets=life.secret_file.secrets,
+            founder=life.wing.hosts[0] if life.wing is not None else NOBODY,
         )
         place.root, place.wing, place.repairs = root, life.wing, life.repairs
         life.damaged = life.damaged and not place.fetched
@@ -403,7 +406,7 @@ async def _begin_anew(life: Life, node: Node) -> None:
 
 def addresses_of(node: Node) -> dict[str, str]:
     """The addresses of its doors."""
-    addresses = {"kafka": str(node.kafka), "sqs": str(node.sqs), "amqp": str(node.amqp), "http": str(node.http)}
+    addresses = {door: str(getattr(node, door)) for door in DOORS}
     if node.cluster_node is not None:
         addresses["peers"] = str(node.cluster_node.peers_at)
     return addresses
@@ -451,12 +454,13 @@ def about(settings: Settings, error: OSError) -> str:
     """The error message for a node that could not start, with a remedy."""
     if error.errno == errno.EADDRINUSE or "address already in use" in str(error).lower():
         # Port 0 is never taken; the system's message names the address if several are set.
-        addresses = (settings.kafka, settings.sqs, settings.amqp, settings.http)
+        addresses = [getattr(settings, door) for door in DOORS]
         chosen = [address for address in addresses if parse_address(address).port]
         taken = [address for address in chosen if str(parse_address(address).port) in str(error)] or chosen
-        return f"{' or '.join(taken)} is taken: stop its owner, or choose others with --kafka, --sqs, --amqp, --http"
+        flags = ", ".join("--" + door.replace("_", "-") for door in DOORS)
+        return f"{' or '.join(taken)} is taken: stop its owner, or choose others with {flags}"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
-        addresses = (settings.kafka, settings.sqs, settings.amqp, settings.http)
+        addresses = [getattr(settings, door) for door in DOORS]
         return f"cannot listen at {', '.join(addresses)} ({error.strerror}): choose others"
     if error.errno == errno.ENOSPC:
         return f"there is no space left in {settings.data}: free some, or choose another directory with --data"

@@ -131,6 +131,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         "127.0.0.1:9324"
     )
     amqp: Annotated[str, _address("Where AMQP 0-9-1 clients connect; port 0 takes a free one.")] = "127.0.0.1:5672"
+    stomp: Annotated[str, _address("Where STOMP clients connect; port 0 takes a free one.")] = "127.0.0.1:61613"
+    stomp_websocket: Annotated[
+        str, _address("Where STOMP clients connect by WebSocket, at ws://HOST:PORT/ws; port 0 takes a free one.")
+    ] = "127.0.0.1:15674"
     http: Annotated[str, _address("Where /healthz, /readyz, /metrics and the API of queues are.")] = "127.0.0.1:8080"
     ready_file: Annotated[
         str | None, Meta(description="Written when every door is open: JSON with the pid and an address for each door.")
@@ -225,6 +229,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(ge=1, le=7, description="Messages are refused while fewer nodes of the cluster have everything."),
     ] = 2
+    default_placement: Annotated[
+        Literal["spread", "hall"],
+        Meta(
+            description="Where a cluster of several hosts puts topics and queues whose creator names no placement: the "
+            "groups of all hosts (spread), so that each leads its share, or the main group (hall), which one leads.",
+        ),
+    ] = "spread"
+    balance_automatic: Annotated[
+        bool,
+        Meta(
+            description="A cluster whose default placement is spread moves the leadership of groups from busy hosts to "
+            "idle ones by itself; else `longhall cluster balance` does.",
+        ),
+    ] = True
     lag_ms_max: Annotated[
         int,
         _duration("A node of the cluster that is behind for longer is not waited for.", least=100, most=10 * _MINUTE),
@@ -254,11 +272,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=5,
+            le=6,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 5
+    ] = 6
     scale_hook: Annotated[
         str | None,
         Meta(

@@ -226,7 +226,7 @@ def _check_together(settings: Settings) -> None:
                 "`longhall cluster secret make FILE`, copy it to every node of the cluster, and name it with "
                 "--cluster-secret FILE"
             )
-    for door in ("sqs", "amqp"):
+    for door in ("sqs", "amqp", "stomp", "stomp_websocket"):
         address = parse_address(getattr(settings, door))
         if not address.is_loopback and settings.credentials is None and not settings.insecure:
             raise _refused(

@@ -29,7 +29,7 @@ from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
 from longhall.coordination.ports import MemberDescription as Described
 from longhall.coordination.tree_server import TreeServer, serve_tree
 from longhall.errors import LonghallError
-from longhall.node.addresses import Address, parse_address
+from longhall.node.addresses import SHARED_DOORS, Address, parse_address
 from longhall.node.lifecycle import (
     DISK_FAILED,
     OK,
@@ -82,9 +82,10 @@ async def _supervise(settings: Settings) -> int:
     disk = RealDisk(directory)
     held: list[socket.socket] = []
     try:
-        addresses = (settings.sqs, settings.amqp, settings.http)
-        sqs, amqp, http = (_hold(parse_address(address), held) for address in addresses)
-        settings = msgspec.structs.replace(settings, sqs=str(sqs), amqp=str(amqp), http=str(http))
+        shared = {
+            door: str(_hold(parse_address(address), held)) for door, address in _shared_addresses(settings).items()
+        }
+        settings = msgspec.structs.replace(settings, **shared)
         store = EmbeddedStore(disk)
         keeper = await serve_tree(store, RealNetwork(), RealEntropy())
         try:
@@ -100,6 +101,11 @@ async def _supervise(settings: Settings) -> int:
             one.close()
         disk.close()
         lock.release()
+
+
+def _shared_addresses(settings: Settings) -> dict[str, str]:
+    """The addresses that all workers share, by door."""
+    return {door: getattr(settings, door) for door in SHARED_DOORS}
 
 
 def _hold(wanted: Address, held: list[socket.socket]) -> Address:
@@ -228,10 +234,7 @@ class Supervisor:
             settings=worker.settings,
             keeper_port=self._keeper.port,
             token=self._keeper.token.hex(),
-            shared_ports=[
-                parse_address(address).port
-                for address in (worker.settings.sqs, worker.settings.amqp, worker.settings.http)
-            ],
+            shared_ports=[parse_address(address).port for address in _shared_addresses(worker.settings).values()],
         )
         command = [sys.executable, "-P", "-m", PROGRAM]
         worker.process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
@@ -270,7 +273,7 @@ class Supervisor:
             kafka = ", ".join(worker.settings.kafka for worker in self._workers)
             announce(
                 msgspec.structs.replace(settings, ready_file=None),
-                {"kafka": kafka, "sqs": settings.sqs, "amqp": settings.amqp, "http": settings.http},
+                {"kafka": kafka, **_shared_addresses(settings)},
             )
             self._write_ready_file()
 
@@ -280,9 +283,7 @@ class Supervisor:
         workers = [{"worker": one.number, "pid": one.pid, "kafka": one.settings.kafka} for one in self._workers]
         facts = {
             "kafka": self._workers[0].settings.kafka,
-            "sqs": self._settings.sqs,
-            "amqp": self._settings.amqp,
-            "http": self._settings.http,
+            **_shared_addresses(self._settings),
             "workers": workers,
         }
         write_ready_file(self._settings.ready_file, facts)

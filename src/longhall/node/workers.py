@@ -122,6 +122,8 @@ class Workers:
                 "listens": str(node.kafka),
                 "sqs": str(node.sqs),
                 "amqp": str(node.amqp),
+                "stomp": str(node.stomp),
+                "stomp_websocket": str(node.stomp_websocket),
                 "http": str(node.http),
                 "peer": str(Address(HOST, port)),
             },

@@ -150,6 +150,14 @@ class Marked(_Event, frozen=True, tag="marked"):
     forget: int = 0
 
 
+class Arrived(_Event, frozen=True, tag="arrived"):
+    """All messages of an outbox of another group up to this one are here. In one entry with the last of them."""
+
+    source: int  # The number of the group; 0: the hall.
+    stream: int
+    offset: int
+
+
 QueueEvent = (
     LaneOpened
     | Passed
@@ -164,6 +172,7 @@ QueueEvent = (
     | Switched
     | Recounted
     | Marked
+    | Arrived
 )
 
 encoder = msgspec.msgpack.Encoder()

@@ -1,4 +1,4 @@
-"""Filter policies in the form of SNS: which messages match, by attributes, key, group and priority.
+"""Filter policies in the form of SNS: which messages match, by attributes, key, group, priority and correlation id.
 
 A policy is a JSON object. Every name in it must match, and a name matches if one of its conditions does:
 
@@ -15,9 +15,9 @@ A policy is a JSON object. Every name in it must match, and a name matches if on
     {"exists": true}                      the attribute is there; with false: it is not
     "$or": [policy, policy, ...]          beside names: one of these policies matches, and so must the rest
 
-`$key`, `$group` and `$priority` are the fields of the message. An attribute of type String.Array (a JSON list) matches
-if one of its elements does. Numbers match Number attributes and, unlike in SNS, numeric text, because headers of Kafka
-producers have no type. Comparison is exact, in decimals. Addresses ("cidr") are not supported.
+`$key`, `$group`, `$priority` and `$correlation` are fields of the message. An attribute of type String.Array (a JSON
+list) matches if one of its elements does. Numbers match Number attributes and, unlike in SNS, numeric text, because
+headers of Kafka producers have no type. Comparison is exact, in decimals. Addresses ("cidr") are not supported.
 
 A filter is compiled once and evaluated for each message. Size and nesting are bounded. Filters do not read bodies.
 """
@@ -42,6 +42,7 @@ NUMBER_CHARACTERS_MAX: Final = 48
 KEY: Final = "$key"
 GROUP: Final = "$group"
 PRIORITY: Final = "$priority"
+CORRELATION: Final = "$correlation"
 OR: Final = "$or"
 
 # A text, a number, true, false, or None for JSON's null.
@@ -249,6 +250,8 @@ def values_of(message: Fields, name: str) -> list[Value]:
             return [] if message.key is None else [message.key.decode("utf-8", "replace")]
         if name == GROUP:
             return [message.group] if message.group else []
+        if name == CORRELATION:
+            return [message.correlation_id] if message.correlation_id else []
         return []
     kind, raw = attribute
     if kind.startswith("Binary"):
@@ -318,8 +321,8 @@ class _Compiler:
                     _refuse(here, "$or takes a list of at least two policies")
                 parts.append(Some([self.policy(one, f"{here}[{at}]", depth + 1) for at, one in enumerate(asked)]))
                 continue
-            if name.startswith("$") and name not in (KEY, GROUP, PRIORITY):
-                _refuse(here, f"beside attributes there are {KEY}, {GROUP}, {PRIORITY} and {OR}")
+            if name.startswith("$") and name not in (KEY, GROUP, PRIORITY, CORRELATION):
+                _refuse(here, f"beside attributes there are {KEY}, {GROUP}, {PRIORITY}, {CORRELATION} and {OR}")
             if not isinstance(asked, list) or not asked:
                 _refuse(here, "a name takes a list of at least one condition")
             parts.append(Named(name, [self.condition(one, f"{here}[{at}]") for at, one in enumerate(asked)]))

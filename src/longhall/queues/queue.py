@@ -40,6 +40,7 @@ from longhall.queues.state import State
 
 PASSED_MAX: Final = 20_000  # Outstanding messages that are not in flight: returned, or of blocked groups.
 LEASE_ENDS_AT_ONCE: Final = 10_000
+PURGE_APART_MS: Final = 60_000  # Between two purges of a queue.
 ANY_LANE: Final = -1
 
 

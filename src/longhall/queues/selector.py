@@ -11,10 +11,10 @@
                 | name                                            true if its text is "true"
     operand     = name | number | 'text' | TRUE | FALSE
 
-A name is an attribute; so is `"any characters"` in double quotes. `$key`, `$group` and `$priority` are the fields of
-the message. In texts '' is a quote. As in SQL, a predicate on an absent attribute is unknown, and only messages for
-which the condition is true match. Texts have no order; numbers compare exactly, with numbers and with numeric text.
-There is no arithmetic.
+A name is an attribute; so is `"any characters"` in double quotes. `$key`, `$group`, `$priority` and `$correlation` are
+fields of the message. In texts '' is a quote. As in SQL, a predicate on an absent attribute is unknown, and only
+messages for which the condition is true match. Texts have no order; numbers compare exactly, with numbers and with
+numeric text. There is no arithmetic.
 
 A selector compiles to a `Filter`, bounded in length and nesting. Selectors do not read bodies.
 """
@@ -22,6 +22,7 @@ A selector compiles to a `Filter`, bounded in length and nesting. Selectors do n
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Final, NoReturn
 
@@ -259,6 +260,25 @@ def compile_selector(text: str) -> Selector:
     if parser.token[0] != "end":
         _refuse(f"unexpected {parser.token[1]!r}")
     return Selector(root)
+
+
+def rename_fields(text: str, rename: Callable[[str], str]) -> str:
+    """The same selector with other names. Raises INVALID_REQUEST for text that is no token."""
+    parts: list[str] = []
+    at = 0
+    end = len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            _refuse(f"unexpected text {text[at : at + 20].strip()!r}")
+        kind, token = match.lastgroup, match.group(match.lastgroup)
+        if kind == "quoted":
+            token = f'"{rename(token[1:-1])}"'
+        elif kind == "name" and token.upper() not in _WORDS:
+            token = rename(token)
+        parts.append(token)
+        at = match.end()
+    return " ".join(parts)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:

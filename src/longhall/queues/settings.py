@@ -120,7 +120,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     grow_at: Annotated[int, Meta(ge=1, le=100)] = 80  # Percent of the capacity of the open parts.
     shrink_at: Annotated[int, Meta(ge=0, le=99)] = 20
     shrink_after_ms: _Milliseconds = 60_000  # The time below `shrink_at` before the queue shrinks.
-    placement: str = "hall"  # In a cluster: stored by the hall itself, or by wings; see `broker/placement.py`.
+    placement: str = ""  # Stored by the hall itself, or by wings: see `broker/placement.py`. Empty: not chosen yet.
     wings: tuple[int, ...] = ()  # The numbers of its wings, one for each lane.
     tags: dict[str, str] = {}
     door: dict[str, str] = {}  # Data of a door (SQS: policies, KMS ids), by its own names.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from longhall.cluster.placement.cluster_map import MapPage
+from longhall.cluster.placement.group_balancer import BalancePlan
 from longhall.cluster.rpc.operation import Operation
 
 
@@ -77,6 +79,20 @@ class RemoveGroup(Operation[str]):
     """Remove a replication group in which nothing is placed."""
 
     name: str
+
+
+class MapCluster(Operation[MapPage]):
+    """A page of the cluster map: up to `limit` topics and queues with this prefix, behind the name `after`."""
+
+    prefix: str = ""
+    after: str = ""
+    limit: int = 1000
+
+
+class BalanceGroups(Operation[BalancePlan]):
+    """Move the leadership of groups so that hosts lead equal shares; with `dry_run` only report the plan."""
+
+    dry_run: bool = False
 
 
 class RaisedLevel(msgspec.Struct, kw_only=True):

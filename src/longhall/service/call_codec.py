@@ -9,9 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.cluster.placement import topic_operations
+from longhall.cluster.placement import topic_operations, transaction_operations
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, Operation
-from longhall.service import administration, exchange_operations, kafka_operations, queue_operations
+from longhall.service import (
+    administration,
+    broker_operations,
+    exchange_operations,
+    kafka_operations,
+    queue_operations,
+)
 
 
 def operations_of(module: ModuleType) -> list[type[Operation[Any]]]:
@@ -26,7 +32,15 @@ def operations_of(module: ModuleType) -> list[type[Operation[Any]]]:
     ]
 
 
-_MODULES: Final = (queue_operations, exchange_operations, administration, kafka_operations, topic_operations)
+_MODULES: Final = (
+    queue_operations,
+    exchange_operations,
+    administration,
+    broker_operations,
+    kafka_operations,
+    topic_operations,
+    transaction_operations,
+)
 OPERATIONS: Final = [operation for module in _MODULES for operation in operations_of(module)]
 
 _AnyOperation: Any = reduce(or_, OPERATIONS)

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from longhall.broker.queues.consumers.stream_reader import StreamStart
-from longhall.broker.queues.sending.publish import Publication, Published
+from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.broker.queues.sending.transaction import DONE, REJECT, REQUEUE, SETTLE, UNSEEN, EndedMessages
 from longhall.cluster.rpc.operation import Operation
 from longhall.queues.messages import Delivery
@@ -168,7 +168,10 @@ class SessionOperation(Operation[R_co], Generic[R_co]):
 
 
 class AddConsumer(MessageOperation[None]):
-    """Push the messages of a queue to a session, as far as there is credit. QUEUE_IN_USE, UNKNOWN_QUEUE."""
+    """Push the messages of a queue to a session, as far as there is credit. QUEUE_IN_USE, UNKNOWN_QUEUE.
+
+    With a `filter`, a selector or a policy, only messages that match; the others stay for other consumers.
+    """
 
     session: str
     key: int
@@ -177,6 +180,7 @@ class AddConsumer(MessageOperation[None]):
     no_ack: bool = False
     exclusive: bool = False
     priority: int = 0
+    filter: str = ""
     stream: StreamStart | None = None  # Of a stream: where it begins.
 
 

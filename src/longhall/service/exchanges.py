@@ -6,6 +6,7 @@ commit. What goes to queues of other replication groups is sent there by the rou
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, Final, final
 
 from longhall.broker.feature_gates import check_exchanges
@@ -15,7 +16,8 @@ from longhall.broker.queues.consumers.session import NewConsumer
 from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.settle import settle
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.sending.publish import Published, Publishing
+from longhall.broker.queues.sending.publication import Published
+from longhall.broker.queues.sending.publish import ElsewhereMessages, Publishing
 from longhall.broker.queues.sending.transaction import commit_transaction
 from longhall.broker.queues.service import QueueService
 from longhall.broker.topic_administration import commit_event
@@ -34,6 +36,8 @@ from longhall.service.queue_operations import DeleteQueue, SendMessages
 from longhall.service.router import Router
 
 CLEAR_BATCH: Final = 1000
+
+Sends = list[tuple[RunningQueue, ElsewhereMessages, Pending[list[Accepted]]]]
 
 
 @final
@@ -179,37 +183,50 @@ class ExchangeService:
 
     def _publish(self, op: ops.PublishMessages, caller: Caller) -> Pending[list[Published]]:
         publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
+        # Before the append, which may put later messages for the same queues into the outbox.
+        under_way: Sends = [
+            (self._find(name), some, self._send(name, some, caller)) for name, some in publishing.elsewhere.items()
+        ]
         pending = publishing.append()
-        if publishing.elsewhere:
-            return started(self._publish_elsewhere(publishing, pending, caller))
-        return pending
+        return started(self._publish_elsewhere(publishing, pending, under_way)) if under_way else pending
 
     async def _publish_elsewhere(
-        self, publishing: Publishing, here: Pending[list[Published]], caller: Caller
+        self, publishing: Publishing, here: Pending[list[Published]], under_way: Sends
     ) -> list[Published]:
-        under_way = [
-            (self._find(name), some, self._router.call(SendMessages(name, [message for _, message in some]), caller))
-            for name, some in publishing.elsewhere.items()
-        ]
         answers = await here
         for queue, some, pending in under_way:
             try:
                 accepted = await pending
             except LonghallError as error:
-                accepted = [Accepted(code=error.code, message=str(error)) for _ in some]
-            publishing.answer(queue, some, accepted)
+                accepted = [Accepted(code=error.code, message=str(error)) for _ in some.places]
+            publishing.answer(queue, some.places, some.messages, accepted)
         return answers
+
+    def _send(self, name: str, some: ElsewhereMessages, caller: Caller) -> Pending[list[Accepted]]:
+        """Send directly to a queue of another group. Later messages that take the outbox wait for these."""
+        under_way = self._hall.outboxes.under_way
+        under_way[name] = under_way.get(name, 0) + 1
+        return started(self._sent(name, self._router.call(SendMessages(name, some.messages), caller)))
+
+    async def _sent(self, name: str, pending: Pending[list[Accepted]]) -> list[Accepted]:
+        under_way = self._hall.outboxes.under_way
+        try:
+            return await pending
+        finally:
+            under_way[name] -= 1
+            if not under_way[name]:
+                del under_way[name]
 
     async def _commit(self, op: ops.CommitTransaction, caller: Caller) -> list[Published]:
         publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
         if any(answer.code is not None for answer in publishing.answers):
             return publishing.answers
         queues = [self._hall.running_queue(one.queue) for one in op.ends]
-        if not publishing.elsewhere and not any(queue is not None and queue.settings.wings for queue in queues):
+        if publishing.is_here and not any(queue is not None and queue.settings.wings for queue in queues):
             sends = publishing.write_backs()
             await commit_transaction(self._hall, self._queues.stager, sends, op.ends, caller.identity)
             return publishing.answers
-        answers = await self._publish_elsewhere(publishing, publishing.append(), caller)
+        answers = await self._publish(ops.PublishMessages(op.host, op.publications), caller)
         if all(answer.code is None for answer in answers):
             for one in op.ends:
                 await self._router.call(ops.EndHeld(one.queue, "", one.receipts, one.how, []), caller)
@@ -270,7 +287,7 @@ class ExchangeService:
     # Sessions
 
     def _add_consumer(self, op: ops.AddConsumer, caller: Caller) -> None:
-        consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority)
+        consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority, op.filter)
         self._consumers.consume(op.session, consumer, op.stream)
 
     def _give_credit(self, op: ops.GiveCredit, caller: Caller) -> None:
@@ -282,20 +299,18 @@ class ExchangeService:
         delivery = await self._consumers.take(op.session, op.queue, op.no_ack)
         return ops.TakenMessage(delivery, queue.available() if delivery is not None else 0)
 
-    async def _end(self, op: ops.EndHeld, caller: Caller) -> None:
-        if op.how == ops.DONE:
-            ending = self._consumers.release(op.session, op.queue, op.receipts)
-        elif op.how == ops.SETTLE:
-            ending = self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
-        elif op.how == ops.REQUEUE:
-            ending = self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)
-        elif op.how == ops.UNSEEN:
-            ending = self._consumers.hand_back(op.session, op.queue, op.receipts)
-        else:
-            ending = self._consumers.reject(op.session, op.queue, op.receipts)
+    def _end(self, op: ops.EndHeld, caller: Caller) -> Pending[None] | Coroutine[Any, Any, None]:
         for key, credit in op.credits:
             self._consumers.give_credit(op.session, key, credit)
-        await ending
+        if op.how == ops.DONE:
+            return self._consumers.release(op.session, op.queue, op.receipts)
+        if op.how == ops.SETTLE:
+            return self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
+        if op.how == ops.REQUEUE:
+            return self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)
+        if op.how == ops.UNSEEN:
+            return self._consumers.hand_back(op.session, op.queue, op.receipts)
+        return self._consumers.reject(op.session, op.queue, op.receipts)
 
 
 def _view(exchange: Exchange) -> ops.ExchangeView:

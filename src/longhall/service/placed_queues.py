@@ -21,9 +21,10 @@ from typing import Any, Final, Protocol, TypeVar, final
 
 import msgspec
 
+from longhall.broker.configuration import ANY_HOST
 from longhall.broker.pending import Pending
 from longhall.cluster.placement.merged_replies import all_counts, all_depths, all_moves, one_move, parts_of_move
-from longhall.cluster.placement.placement_rules import ANY_HOST, lane_of
+from longhall.cluster.placement.placement_rules import lane_of, lane_of_moved
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.cluster.rpc.stream import IncomingStream
@@ -39,6 +40,7 @@ from longhall.queues.messages import (
     Outgoing,
     Page,
 )
+from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.settings import QueueSettings
 from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
@@ -47,6 +49,8 @@ from longhall.service.placed_receive import PlacedReceive
 from longhall.service.sessions import Sessions
 
 BETWEEN: Final = "."  # Separates the number of a group from its receipt or upload id.
+AGAIN_S: Final = 0.2  # Before messages are sent again to a group whose leader changes,
+AGAIN_MAX: Final = 25  # and how often.
 PAGES: Final = "/"  # Separates a lane from a position in it.
 
 A = TypeVar("A")
@@ -108,6 +112,7 @@ class PlacedQueues:
         self._turn = 0
         self._actions: dict[type[Operation[Any]], Callable[[PlacedQueue, Any, Caller], Coroutine[Any, Any, Any]]] = {
             ops.SendMessages: self._send,
+            ops.DeliverOutbox: self._deliver,
             ops.ReceiveMessages: self._receive_messages,
             ops.SettleMessages: self._settle,
             ops.SettleWithSends: self._settle_with_sends,
@@ -198,19 +203,30 @@ class PlacedQueues:
         if queue.settings.placement == ANY_HOST:
             return await self._send_near(queue, op, caller)
         if len(groups) == 1:
-            return await self._ask(queue, groups[0], op, caller)
+            return await self._send_to(queue, groups[0], op, caller)
         targets: list[int] = []
         for message in op.messages:
             self._turn += 1
             targets.append(groups[lane_of(queue.settings, message, self._turn)])
         return await _sort_out(targets, op.messages, lambda number, some: self._send_some(queue, number, some, caller))
 
+    async def _send_to(self, queue: PlacedQueue, number: int, op: ops.SendMessages, caller: Caller) -> list[Accepted]:
+        """Send messages to one group. A leader that does not serve yet, or no longer, refuses every message before it
+        appends one: they are sent again to the next leader.
+        """
+        for _ in range(AGAIN_MAX):
+            replies = await self._ask(queue, number, op, caller)
+            if any(one.code is not Code.NOT_LEADER for one in replies):
+                break
+            await asyncio.sleep(AGAIN_S)
+        return replies
+
     async def _send_some(
         self, queue: PlacedQueue, number: int, messages: list[Outgoing], caller: Caller
     ) -> list[Accepted]:
         """Send messages to one group. A refusal counts only for these, not for those that other groups accepted."""
         try:
-            return await self._ask(queue, number, ops.SendMessages(queue.name, messages), caller)
+            return await self._send_to(queue, number, ops.SendMessages(queue.name, messages), caller)
         except LonghallError as error:
             return [Accepted(code=error.code, message=str(error)) for _ in messages]
 
@@ -224,6 +240,22 @@ class PlacedQueues:
                 if error.code is not Code.NOT_LEADER:
                     raise
         return await self._ask(queue, near[0], op, caller)
+
+    async def _deliver(self, queue: PlacedQueue, op: ops.DeliverOutbox, caller: Caller) -> int:
+        """Messages of an outbox: each to its lane, which is the same for a repeat."""
+        if queue.topic_id != op.topic_id:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"The queue '{queue.name}' that is meant is gone.")
+        lanes: dict[int, list[tuple[int, OutboxEntry]]] = {}
+        for offset, entry in op.batch.rows:
+            lanes.setdefault(lane_of_moved(queue.settings, entry, offset), []).append((offset, entry))
+
+        async def deliver(lane: int, rows: list[tuple[int, OutboxEntry]]) -> int:
+            batch = msgspec.structs.replace(op.batch, rows=rows)
+            asked = ops.DeliverOutbox(queue.name, op.topic_id, batch)
+            reached: int = await self._ask(queue, queue.settings.wings[lane], asked, caller)
+            return reached if reached <= rows[-1][0] else op.batch.rows[-1][0] + 1
+
+        return min(await asyncio.gather(*(deliver(lane, rows) for lane, rows in lanes.items())))
 
     async def _receive_messages(self, queue: PlacedQueue, op: ops.ReceiveMessages, caller: Caller) -> list[Delivery]:
         wait_ms = op.wait_ms if op.wait_ms >= 0 else queue.settings.wait_ms
@@ -370,10 +402,8 @@ class PlacedQueues:
 
     async def _start_move(self, queue: PlacedQueue, op: ops.StartMove, caller: Caller) -> MoveTask:
         groups = queue.settings.wings
-        target = self.find(op.target) if op.target else None
-        if op.target and (target is None or target.settings.wings != groups):
-            said = f"'{op.target}' is placed elsewhere: nothing is moved between groups."
-            raise LonghallError(Code.INVALID_REQUEST, said)
+        if op.target and self._find(op.target) is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{op.target}'.")
         asked = msgspec.structs.replace(op, rate_max=-(-op.rate_max // len(groups)))
         return one_move(groups, await self.everywhere(queue, asked, caller))
 

@@ -6,16 +6,16 @@ and then the caller gets the reply.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, final
 
 import msgspec
 
-from longhall.broker.configuration import IN_THE_HALL
-from longhall.broker.feature_gates import check_placement
+from longhall.broker.configuration import IN_THE_HALL, SHARE, UNPLACED
+from longhall.broker.default_placement import GroupFeature, default_placement, groups_support, lanes_of
+from longhall.broker.feature_gates import check_outbox, check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
-from longhall.cluster.placement.placement_rules import SHARE, check_letters, check_queue
+from longhall.cluster.placement.placement_rules import check_letters, check_queue
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery, MoveTask, QueueView
@@ -30,6 +30,8 @@ class PlacementAuthority(Protocol):
     """Chooses groups and applies changes to them; fulfilled by `cluster.placement.group_reconciler`."""
 
     def is_placed(self, topic: str) -> bool: ...
+
+    def spread(self, copies_min: int = 0) -> list[int]: ...
 
     async def choose(self, placement: str, name: str) -> list[int]: ...
 
@@ -58,26 +60,45 @@ class QueueAdministration:
         broker.also(ops.PurgeQueue, self._purge)
         broker.also(ops.ForkQueue, self._fork)
         broker.also(ops.ReceiveFromAny, self._receive_from_any)
-        broker.also(ops.StartMove, self._start_move)
+        broker.also(ops.DeliverOutbox, self._deliver_outbox)
         broker.also(ops.CancelMove, self._cancel_move)
 
     async def _create(self, op: ops.CreateQueue, caller: Caller) -> QueueView:
         if op.topic:
             return await self._create_over(op)
         settings = op.settings
+        if settings.placement == UNPLACED:
+            return await self._create_by_default(op, settings)
         if settings.placement == IN_THE_HALL:
-            self._check_letters(op.queue, settings)
-            return await self._queues.create(op.queue, settings, op.deleted_before_ms)
+            return await self._create_in(op, settings, [])
         check_placement(self._hall, settings.placement)
         check_queue(settings)
         if self._queues.view(op.queue) is not None:
             raise LonghallError(Code.QUEUE_EXISTS, f"The name '{op.queue}' is taken.")
         groups = self._groups_of_letters(settings) or await self._groups.choose(settings.placement, op.queue)
-        partitions = max(settings.partitions, len(groups))
-        settings = msgspec.structs.replace(settings, wings=tuple(groups), partitions=partitions)
+        return await self._create_in(op, settings, groups)
+
+    async def _create_by_default(self, op: ops.CreateQueue, settings: QueueSettings) -> QueueView:
+        """Create a queue where the rule of `default_placement` places it: in groups that are led, or in the hall."""
+        letters = self._letters(settings)
+        able = self._groups.spread()
+        placement = default_placement(len(able), settings.partitions, {}, settings, letters)
+        settings = msgspec.structs.replace(settings, placement=placement)
+        groups = [] if placement == IN_THE_HALL else able[: lanes_of(placement, settings.partitions)]
+        if groups and letters is not None and not groups_support(GroupFeature.DEAD_LETTERS):
+            groups = list(letters.wings)
+            check_queue(settings)
+        return await self._create_in(op, settings, groups)
+
+    async def _create_in(self, op: ops.CreateQueue, settings: QueueSettings, groups: list[int]) -> QueueView:
+        """Create a queue in these groups, or in the hall without any."""
+        if groups:
+            partitions = max(settings.partitions, len(groups))
+            settings = msgspec.structs.replace(settings, wings=tuple(groups), partitions=partitions)
         self._check_letters(op.queue, settings)
         view = await self._queues.create(op.queue, settings, op.deleted_before_ms)
-        await self._groups.furnish(op.queue)
+        if groups:
+            await self._groups.furnish(op.queue)
         return view
 
     async def _create_over(self, op: ops.CreateQueue) -> QueueView:
@@ -96,11 +117,13 @@ class QueueAdministration:
     async def _configure(self, op: ops.ConfigureQueue, caller: Caller) -> None:
         view = self._queues.view(op.queue)
         settings = op.settings
-        if view is not None and settings.placement != view.settings.placement:
+        if view is not None and settings.placement not in (UNPLACED, view.settings.placement):
             raise LonghallError(Code.INVALID_CONFIGURATION, "Where a queue is placed is decided when it is created.")
         if view is not None and view.settings.wings:
             before = view.settings
-            settings = msgspec.structs.replace(settings, wings=before.wings, partitions=before.partitions)
+            settings = msgspec.structs.replace(
+                settings, placement=before.placement, wings=before.wings, partitions=before.partitions
+            )
             check_queue(settings)
         self._check_letters(op.queue, settings)
         await self._queues.configure(op.queue, settings)
@@ -108,18 +131,20 @@ class QueueAdministration:
             await self._groups.furnish(op.queue)
 
     async def _switch(self, op: ops.SwitchQueue, caller: Caller) -> None:
-        await self._here_and_there(op, caller, lambda: self._queues.switch(op.queue, op.paused))
-
-    async def _purge(self, op: ops.PurgeQueue, caller: Caller) -> None:
-        await self._here_and_there(op, caller, lambda: self._queues.purge(op.queue))
-
-    async def _here_and_there(
-        self, op: ops.QueueOperation[None], caller: Caller, here: Callable[[], Awaitable[None]]
-    ) -> None:
-        await here()
+        await self._queues.switch(op.queue, op.paused)
         queue = self._placed.find(op.queue)
         if queue is not None:
             await self._placed.everywhere(queue, op, caller)
+
+    async def _purge(self, op: ops.PurgeQueue, caller: Caller) -> None:
+        """The hall notes the time of a purge last, and the groups do not ask for the time between two purges: a purge
+        that failed in one of them can be repeated.
+        """
+        queue = self._placed.find(op.queue)
+        if queue is not None:
+            self._queues.check_purge(op.queue)
+            await self._placed.everywhere(queue, ops.PurgeQueue(op.queue, apart_ms=0), caller)
+        await self._queues.purge(op.queue)
 
     async def _fork(self, op: ops.ForkQueue, caller: Caller) -> QueueView:
         self._refuse_placed(op.queue, "be forked")
@@ -141,11 +166,12 @@ class QueueAdministration:
 
         return await self._weighted.receive(op, receive)
 
-    async def _start_move(self, op: ops.StartMove, caller: Caller) -> MoveTask:
-        if op.target and self._placed.find(op.target) is not None:
-            said = f"'{op.target}' is placed elsewhere: nothing is moved between groups."
-            raise LonghallError(Code.INVALID_REQUEST, said)
-        return await self._queues.start_move(op.queue, op.target, op.rate_max, op.ids, op.filter)
+    async def _deliver_outbox(self, op: ops.DeliverOutbox, caller: Caller) -> int:
+        """Messages that a wing has for a queue, wherever that is."""
+        queue = self._placed.find(op.queue)
+        if queue is not None:
+            return await self._placed.carry_out(queue, op, caller)
+        return await self._queues.take_in(op.queue, op.topic_id, op.batch)
 
     async def _cancel_move(self, op: ops.CancelMove, caller: Caller) -> MoveTask:
         return await self._placed.cancel_move(op, caller) or await self._queues.cancel_move(op.task_id)
@@ -156,12 +182,20 @@ class QueueAdministration:
 
     def _groups_of_letters(self, settings: QueueSettings) -> list[int]:
         """The groups of the dead-letter queue if that is a share: a new share must be in the same group."""
-        letters = self._queues.view(settings.dead_letters.queue) if settings.dead_letters is not None else None
-        if letters is None or settings.placement != SHARE or letters.settings.placement != SHARE:
+        letters = self._letters(settings)
+        if letters is None or settings.placement != SHARE or letters.placement != SHARE:
             return []
-        return list(letters.settings.wings)
+        return list(letters.wings)
 
     def _check_letters(self, name: str, settings: QueueSettings) -> None:
-        if settings.dead_letters is not None:
-            letters = self._queues.view(settings.dead_letters.queue)
-            check_letters(name, settings, letters.settings if letters is not None else None)
+        letters = self._letters(settings)
+        check_letters(name, settings, letters)
+        if letters is not None and letters.wings != settings.wings:
+            check_outbox(self._hall)
+
+    def _letters(self, settings: QueueSettings) -> QueueSettings | None:
+        """The settings of the dead-letter queue, if there is one."""
+        if settings.dead_letters is None:
+            return None
+        letters = self._queues.view(settings.dead_letters.queue)
+        return letters.settings if letters is not None else None

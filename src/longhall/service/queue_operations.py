@@ -25,6 +25,8 @@ from longhall.queues.messages import (
     QueueView,
     WriteBack,
 )
+from longhall.queues.outbox_events import OutboxBatch, QueueLocation
+from longhall.queues.queue import PURGE_APART_MS
 from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 
@@ -81,7 +83,9 @@ class SwitchQueue(QueueOperation[None]):
 
 
 class PurgeQueue(QueueOperation[None]):
-    """Remove all messages that a queue has now. PURGE_RUNNING within a minute of the last time."""
+    """Remove all messages that a queue has now. PURGE_RUNNING within `apart_ms` (a minute) of the last time."""
+
+    apart_ms: int = PURGE_APART_MS
 
 
 class MeasureQueue(MessageOperation[Depth]):
@@ -90,6 +94,10 @@ class MeasureQueue(MessageOperation[Depth]):
 
 class CountQueue(MessageOperation[Counts]):
     """The counters of a queue."""
+
+
+class LocateQueue(QueueOperation[QueueLocation]):
+    """The current incarnation of a queue. UNKNOWN_QUEUE if there is none."""
 
 
 class ListDeadLetterSources(QueueOperation[list[str]]):
@@ -111,6 +119,15 @@ class SendMessages(MessageOperation[list[Accepted]]):
     """Accept or refuse each of these messages."""
 
     messages: list[Outgoing]
+
+
+class DeliverOutbox(MessageOperation[int]):
+    """Store messages of a group's outbox in this incarnation of a queue, each once. The reply is the first offset that
+    the queue had no room for, or the offset behind the batch. UNKNOWN_QUEUE if the incarnation is gone.
+    """
+
+    topic_id: bytes
+    batch: OutboxBatch
 
 
 class ReceiveMessages(MessageOperation[list[Delivery]]):

@@ -32,11 +32,9 @@ from longhall.service.exchange_operations import (
     AddConsumer,
     CancelConsumer,
     LimitChannel,
-    PublishMessages,
     TakeMessage,
 )
 from longhall.service.local import LocalBroker
-from longhall.service.placed_publish import direct_queues, publish_directly
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_operations import (
     DescribeQueue,
@@ -144,25 +142,34 @@ class Router:
     def call(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
         """Carry out an operation. It never raises: a refusal is the error of the `Pending` that is returned."""
         try:
-            placed = self._placed
-            if placed is not None and isinstance(operation, MessageOperation):
-                queue = placed.find(operation.queue)
-                if queue is not None:
-                    return self._kept(operation, started(placed.carry_out(queue, operation, caller)))
-                if isinstance(operation, AddConsumer | TakeMessage) and not self.leads:
-                    return started(self._when_known(operation, caller))
-            if placed is not None and isinstance(operation, PublishMessages):
-                queues = direct_queues(placed, operation)
-                if queues is not None:
-                    published = started(publish_directly(placed, operation, queues, caller))
-                    return cast("Pending[R]", self._kept(operation, published))
-            if placed is not None and isinstance(operation, CancelConsumer | LimitChannel):
-                return self._kept(operation, started(self._on_session(placed, operation, caller)))
+            elsewhere = self._in_groups(operation, caller) or self._of_session(operation, caller)
+            if elsewhere is not None:
+                return elsewhere
             if self.leads:
                 return self._here(operation, caller)
             return self._ask(operation, caller)
         except LonghallError as error:
             return failed(error)
+
+    def _in_groups(self, operation: Operation[R], caller: Caller) -> Pending[R] | None:
+        """Carry out an operation on messages in the groups that store the queue; None if the hall stores it."""
+        if self._placed is None or not isinstance(operation, MessageOperation):
+            return None
+        queue = self._placed.find(operation.queue)
+        if queue is None:
+            return None
+        return self._kept(operation, started(self._placed.carry_out(queue, operation, caller)))
+
+    def _of_session(self, operation: Operation[R], caller: Caller) -> Pending[R] | None:
+        """Carry out an operation on a client's session that other groups may know; None if it is none."""
+        placed = self._placed
+        if placed is None:
+            return None
+        if isinstance(operation, AddConsumer | TakeMessage) and not self.leads:
+            return started(self._when_known(operation, caller))
+        if isinstance(operation, CancelConsumer | LimitChannel):
+            return self._kept(operation, started(self._on_session(placed, operation, caller)))
+        return None
 
     async def _on_session(self, placed: PlacedQueues, operation: CancelConsumer | LimitChannel, caller: Caller) -> Any:
         """Carry out an operation on a session in the groups that know it, and at the hall's leader."""
@@ -243,7 +250,9 @@ class Router:
         operation = call.operation
         if call.incarnation and self._topics is not None and isinstance(operation, QueueOperation):
             self._topics.check_incarnation(operation.queue, call.incarnation)
-        return self._here(operation, call.caller), encode_reply
+        # The caller may not know yet that groups store a queue which was just created.
+        pending = self._in_groups(operation, call.caller) or self._here(operation, call.caller)
+        return pending, encode_reply
 
     def _return(self, queue: str, deliveries: list[Delivery]) -> None:
         """Return messages whose receiver has gone away, without counting an attempt."""

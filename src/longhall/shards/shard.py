@@ -46,6 +46,7 @@ QUEUES: Final = 5
 STAGING: Final = 6
 MOVES: Final = 7
 PARCELS: Final = 8
+OUTBOX: Final = 10
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

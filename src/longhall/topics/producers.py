@@ -75,6 +75,8 @@ class _Producer:
         self.transaction_start_offset = NO_OFFSET
         self.coordinator_epoch = -1
         self.touched_ms = 0  # Not durable: when this process last saw it, so that old timestamps cause no early expiry.
+        self.marker_count = 0  # Not durable: the markers that this process has applied,
+        self.request_number = -1  # and the number of the coordinator's last request for one.
 
     def last_sequence(self) -> int:
         return self.batches[-3] if self.batches else NO_SEQUENCE
@@ -102,7 +104,7 @@ class ProducerTable:
         self._ending: list[tuple[int, int]] = []
         self._aborted: array[int] = array("q")
         self._start_offset = 0
-        self._marker_count = 0
+        self._markers_forgotten = 0  # Of producers that were removed.
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -140,8 +142,7 @@ class ProducerTable:
     def needs_verification(self, header: BatchHeader) -> bool:
         """True if the coordinator must first confirm that this partition is part of the ongoing transaction.
 
-        A marker may overtake the answer: read `marker_count` before the request, and repeat the request if it has
-        changed.
+        A marker may overtake the answer of another process: see `verification_guard`.
         """
         if not header.is_transactional:
             return False
@@ -150,14 +151,21 @@ class ProducerTable:
             return True
         return producer.transaction_start_offset < 0 or producer.epoch != header.producer_epoch
 
-    @property
-    def marker_count(self) -> int:
-        """The number of markers applied since this process started; see `needs_verification`."""
-        return self._marker_count
+    def verification_guard(self, producer_id: int) -> int:
+        """A number that rises with every marker of the producer. The caller reads it before it asks the coordinator;
+        the answer is void if the number has risen meanwhile, because the transaction that it is about may have ended.
+        """
+        producer = self._producers.get(producer_id)
+        return self._markers_forgotten + (producer.marker_count if producer is not None else 0)
 
-    def decide_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> Code | None:
+    def decide_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, request_number: int = -1
+    ) -> Code | None:
         """Why a coordinator may not end a transaction here; None if it may. A repeat for one that is not open is
         harmless.
+
+        Coordinators in other processes number their requests: NOT_LEADER for one that a later request of the same
+        coordinator has overtaken, because it could end the next transaction of the producer.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -166,9 +174,17 @@ class ProducerTable:
             return Code.INVALID_PRODUCER_EPOCH
         if coordinator_epoch < producer.coordinator_epoch:
             return Code.NOT_LEADER
+        if 0 <= request_number <= producer.request_number and coordinator_epoch == producer.coordinator_epoch:
+            return Code.NOT_LEADER
         return None
 
     # Applying
+
+    def note_request(self, producer_id: int, request_number: int) -> None:
+        """Note the number of the request whose marker was just applied."""
+        producer = self._producers.get(producer_id)
+        if producer is not None:
+            producer.request_number = request_number
 
     def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """Apply an ordinary batch appended at `base_offset`. `now_ms` has no durable effect."""
@@ -195,7 +211,7 @@ class ProducerTable:
         """Apply a marker appended at `base_offset`: it ends the producer's transaction, if one is open here."""
         producer_id = header.producer_id
         producer = self._producer(producer_id, header.producer_epoch)
-        self._marker_count += 1
+        producer.marker_count += 1
         first_offset = producer.transaction_start_offset
         producer.transaction_start_offset = NO_OFFSET
         producer.coordinator_epoch = coordinator_epoch
@@ -239,7 +255,7 @@ class ProducerTable:
         ]
         idle.sort()
         for _, producer_id in idle[: PRODUCERS_MAX // 8]:
-            del self._producers[producer_id]
+            self._markers_forgotten += self._producers.pop(producer_id).marker_count
 
     # Reading
 
@@ -322,7 +338,7 @@ class ProducerTable:
             if producer.transaction_start_offset < 0 and now_ms - producer.touched_ms >= idle_ms
         ]
         for producer_id in gone:
-            del self._producers[producer_id]
+            self._markers_forgotten += self._producers.pop(producer_id).marker_count
         return len(gone)
 
     def truncate_to(self, start_offset: int) -> None:

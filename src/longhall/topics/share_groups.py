@@ -131,11 +131,7 @@ class ShareGroups:
     def _join(self, request: ShareHeartbeat) -> ShareMember:
         if request.topics is None:
             raise LonghallError(Code.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
-        group = self._groups.get(request.group_id)
-        if group is None:
-            if len(self._groups) >= GROUPS_MAX:
-                raise LonghallError(Code.OVERLOADED, f"There are {GROUPS_MAX} share groups already.")
-            group = self._groups[request.group_id] = ShareGroup(request.group_id)
+        group = self.find_or_create(request.group_id)
         member = group.members.get(request.member_id)
         if member is None:
             if len(group.members) >= MEMBERS_MAX:
@@ -193,6 +189,15 @@ class ShareGroups:
     def find(self, group_id: str) -> ShareGroup | None:
         """The group of this name; None if it has had no member lately."""
         return self._groups.get(group_id)
+
+    def find_or_create(self, group_id: str) -> ShareGroup:
+        """The group of this name, created without members if there is none. OVERLOADED if there are too many."""
+        group = self._groups.get(group_id)
+        if group is None:
+            if len(self._groups) >= GROUPS_MAX:
+                raise LonghallError(Code.OVERLOADED, f"There are {GROUPS_MAX} share groups already.")
+            group = self._groups[group_id] = ShareGroup(group_id)
+        return group
 
     def all(self) -> list[ShareGroup]:
         """The groups that have members, or had some lately."""

@@ -87,15 +87,46 @@ final class OperatorCases {
         String broker = Setting.get(admin.describeCluster().controller()).idString();
         Config shown = configs(ConfigResource.Type.BROKER, broker);
         ConfigResource resource = new ConfigResource(ConfigResource.Type.BROKER, broker);
-        AlterConfigOp change = new AlterConfigOp(new ConfigEntry("log.retention.ms", "5"), AlterConfigOp.OpType.SET);
+        AlterConfigOp change = new AlterConfigOp(new ConfigEntry("num.partitions", "5"), AlterConfigOp.OpType.SET);
+        AlterConfigOp idle = new AlterConfigOp(new ConfigEntry("max.connections", "5000"), AlterConfigOp.OpType.SET);
+        AlterConfigOp back = new AlterConfigOp(new ConfigEntry("max.connections", ""), AlterConfigOp.OpType.DELETE);
         ConfigResource loggers = new ConfigResource(ConfigResource.Type.BROKER_LOGGER, broker);
         AlterConfigOp level = new AlterConfigOp(new ConfigEntry("longhall.kafka", "WARN"), AlterConfigOp.OpType.SET);
         Map<String, Object> saw = new LinkedHashMap<>();
         saw.put("listeners", shown.get("advertised.listeners").value());
         saw.put("static", Setting.refusal(() -> admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get()));
+        Setting.get(admin.incrementalAlterConfigs(Map.of(resource, List.of(idle))).all());
+        saw.put("dynamic", configs(ConfigResource.Type.BROKER, broker).get("max.connections").source().name());
+        Setting.get(admin.incrementalAlterConfigs(Map.of(resource, List.of(back))).all());
+        saw.put("again", configs(ConfigResource.Type.BROKER, broker).get("max.connections").source().name());
         Setting.get(admin.incrementalAlterConfigs(Map.of(loggers, List.of(level))).all());
         saw.put("level", configs(ConfigResource.Type.BROKER_LOGGER, broker).get("longhall.kafka").value());
         return saw;
+    }
+
+    Map<String, Object> defaultsOfBrokers() throws Exception {
+        ConfigResource everywhere = new ConfigResource(ConfigResource.Type.BROKER, "");
+        String name = "log.segment.bytes";
+        ConfigEntry value = new ConfigEntry(name, "4000000");
+        ConfigResource plain = new ConfigResource(ConfigResource.Type.TOPIC, make(Map.of()));
+        String own = make(Map.of("segment.bytes", "5000000"));
+        Map<String, Object> saw = new LinkedHashMap<>();
+        Setting.get(admin.incrementalAlterConfigs(
+                Map.of(everywhere, List.of(new AlterConfigOp(value, AlterConfigOp.OpType.SET)))).all());
+        saw.put("everywhere", said(configs(ConfigResource.Type.BROKER, "").get(name)));
+        ConfigEntry shown = Setting.get(admin.describeConfigs(
+                List.of(plain), new DescribeConfigsOptions().includeSynonyms(true)).all()).get(plain).get("segment.bytes");
+        saw.put("topic", said(shown));
+        saw.put("synonyms", shown.synonyms().stream().map(one -> one.name() + " " + one.source()).toList());
+        saw.put("own", said(configs(ConfigResource.Type.TOPIC, own).get("segment.bytes")));
+        Setting.get(admin.incrementalAlterConfigs(
+                Map.of(everywhere, List.of(new AlterConfigOp(value, AlterConfigOp.OpType.DELETE)))).all());
+        saw.put("after", configs(ConfigResource.Type.TOPIC, plain.name()).get("segment.bytes").source().name());
+        return saw;
+    }
+
+    private static String said(ConfigEntry entry) {
+        return entry.source() + " " + entry.value();
     }
 
     Map<String, Object> resources() throws Exception {

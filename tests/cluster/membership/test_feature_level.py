@@ -26,6 +26,7 @@ from longhall.cluster.rpc.wire import (
 )
 from longhall.coordination.ports import MemberDescription
 from longhall.errors import Code, LonghallError
+from longhall.node.settings import Settings
 from longhall.world.real.disk import RealDisk
 from tests.cluster.membership.test_join import coordinators
 
@@ -40,6 +41,7 @@ def members(**newest: int) -> dict[int, MemberDescription]:
 def test_every_level_has_words_and_a_format() -> None:
     assert sorted(WORDS) == list(range(OLDEST, NEWEST + 1))
     assert FORMAT_MAX == NEWEST
+    assert Settings().feature_level_max == NEWEST
 
 
 def test_the_level_can_be_what_every_node_knows() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -25,6 +26,9 @@ from longhall.cluster.placement.topic_presence import YOUNG_MS, TopicPresence
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
+from longhall.queues.messages import Outgoing
+from longhall.queues.settings import QueueSettings
+from longhall.service.queue_operations import CreateQueue, ReceiveMessages, SendMessages
 from simulation.replicas.group_processes import GroupProcesses
 from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.world import Simulation
@@ -130,6 +134,57 @@ async def depose(fleet: SimulatedCluster, wards: GroupProcesses) -> bool:
     return all(kept) and cluster_node.session.leads(CATALOGUE_SHARD)
 
 
+async def spread_and_move(fleet: SimulatedCluster, wards: GroupProcesses) -> bool:
+    """What has no placement is in the wings of all hosts, the map says where, and a wing that prefers another host is
+    led there, with everything that it had.
+    """
+    fleet.start()
+    await fleet.up(60)
+    leader = fleet.nodes[fleet.leader_number()]
+    cluster_node = leader.cluster_node
+    assert cluster_node is not None
+    directory, cluster_map, balancer = cluster_node.group_directory, cluster_node.map, cluster_node.balancer
+    assert directory is not None
+    assert cluster_map is not None
+    assert balancer is not None
+    for _ in range(600):
+        if len(directory.spread()) == 3:
+            break
+        await asyncio.sleep(0.1)
+    assert len(directory.spread()) == 3, "the hosts have wings without a placement"
+    for number in range(6):
+        await leader.service.call(CreateQueue(f"q{number}", QueueSettings()))
+    await leader.service.call(SendMessages("q0", [Outgoing(body=b"here")]))
+    await create_topic(leader.hall, "t", 2, {})
+    page = await cluster_map.page("", "", 4)
+    assert [row.name for row in page.partitions] == ["q0", "q1", "q2", "q3"]
+    rest = await cluster_map.page("", page.next, 4)
+    assert ([row.name for row in rest.partitions], rest.next) == (["q4", "q5", "t", "t"], "")
+    rows = page.partitions + rest.partitions
+    assert sorted(Counter(row.group for row in rows).items()) == [
+        ("hall", 2),
+        ("host-1", 2),
+        ("host-2", 2),
+        ("host-3", 2),
+    ]
+    assert all(row.leader in row.in_sync and len(row.replicas) == 3 and row.size_bytes is not None for row in rows)
+    assert (rows[0].messages, rows[0].kind, rows[-1].kind) == (1, "queue", "topic")
+    assert (await cluster_map.page("q4", "", 4)).partitions == [rows[4]]
+
+    home = rows[0].leader
+    target = next(number for number in fleet.nodes if number != home)
+    await directory.prefer(rows[0].group, target)
+    for _ in range(600):
+        (row,) = (await cluster_map.page("q0", "", 1)).partitions
+        if row.leader == target and len(row.in_sync) == 3:
+            break
+        await asyncio.sleep(0.1)
+    assert (row.leader, row.group) == (target, rows[0].group)
+    received = await leader.service.call(ReceiveMessages("q0", 1, 0, 30_000))
+    assert (await balancer.balance(dry_run=True)).begun is False
+    return [one.body for one in received] == [b"here"]
+
+
 def run(
     monkeypatch: pytest.MonkeyPatch, play: Callable[[SimulatedCluster, GroupProcesses], Coroutine[Any, Any, bool]]
 ) -> bool:
@@ -158,6 +213,10 @@ def test_what_a_deposed_leader_does_not_know_stays_where_it_is(monkeypatch: pyte
     # A leader that the controller reaches transfers its leadership, and knows that it was deposed.
     monkeypatch.setattr(Controller, "_living_leader", nobody)
     assert run(monkeypatch, depose)
+
+
+def test_what_has_no_placement_is_spread_and_a_wing_moves_to_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, spread_and_move)
 
 
 def test_what_is_known_of_lives() -> None:

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.cluster.placement.placement_rules import (
+    by_load,
     configuration_in_wing,
     home_of,
     hosts_for,
     is_homeless,
     lane_of,
     leaders_for,
-    least_used,
     next_hosts,
     reserved_hosts,
     settings_in_wing,
@@ -135,8 +135,23 @@ def test_names_tell_whose_wing_it_is() -> None:
         ReplicationGroup(name="b", number=2, hosts=(3, 4), reserved=True),
     )
     assert reserved_hosts([shared, alone]) == {3, 4}
-    assert least_used([shared, alone], {1: 4, 2: 3}) is alone
-    assert least_used([shared, alone], {}) is shared
+
+
+def test_new_things_go_to_the_host_that_leads_the_least() -> None:
+    leaders = {1: 11, 2: 12, 3: 13}
+    assert by_load(leaders, {}, {}) == [1, 2, 3]
+    assert by_load(leaders, {12: 1000.0}, {11: 4, 12: 3, 13: 5}) == [2, 1, 3]  # With little load the number decides,
+    assert by_load(leaders, {11: 9e6, 12: 5e6, 13: 1e6}, {11: 1, 12: 1, 13: 1}) == [3, 2, 1]  # and else the load.
+    assert by_load({1: 11, 2: 11, 3: 13}, {11: 2e6}, {}) == [3, 1, 2]  # What another of its groups has, counts too.
+
+
+def test_what_is_created_at_once_does_not_all_go_to_an_idle_host() -> None:
+    leaders, loads = {1: 11, 2: 12, 3: 13}, {11: 5e6, 12: 5e6, 13: 0.0}
+    placed = {11: 10, 12: 10, 13: 10}
+    for _ in range(300):
+        placed[leaders[by_load(leaders, loads, placed)[0]]] += 1
+    assert min(placed.values()) > 40
+    assert max(placed, key=lambda host: placed[host]) == 13
 
 
 @given(st.text(), st.integers(1, 12), st.integers(1, 5), st.integers(0, 100))

@@ -32,7 +32,7 @@ def test_a_queue_from_its_making_to_its_end(ask: Asking, name: str) -> None:
 def test_every_setting_can_be_said_and_is_shown(ask: Asking, name: str) -> None:
     ask.good("POST", "queues", {"name": name + "-dead"})
     settings = {
-        **shown_settings(QueueSettings()),
+        **shown_settings(QueueSettings(placement="hall")),
         "dead_letters": {"queue": name + "-dead", "attempts_max": 3, "on_delete": False, "after_delete": False},
         "retry": {"first_ms": 100, "lapsed": True, "sends": False, "factor": 3.0, "longest_ms": 5000},
         "hours": {

@@ -32,13 +32,15 @@ async def ask(node: Node, message: Message, version: int) -> Any:
     return decode_response(api.key, version, answer)[1]
 
 
-def batch(value: bytes = b"x", producer_id: int = -1, sequence: int = 0, transactional: bool = False) -> bytes:
+def batch(
+    value: bytes = b"x", producer_id: int = -1, sequence: int = 0, transactional: bool = False, epoch: int = 0
+) -> bytes:
     """One message as a producer sends it."""
     known = producer_id >= 0
     return build_batch(
         [Record(-1, 1_700_000_000_000, None, value, ())],
         producer_id=producer_id,
-        producer_epoch=0 if known else -1,
+        producer_epoch=epoch if known else -1,
         base_sequence=sequence if known else -1,
         transactional=transactional,
     )

@@ -159,7 +159,7 @@ async def _describe(two: TwoNodes, kind: int, name: str) -> tuple[int, dict[str,
     return row.error_code, {config.name: config.value for config in row.configs}
 
 
-async def test_each_broker_shows_its_own_settings_and_refuses_to_change_them(tmp_path: Path) -> None:
+async def test_each_broker_shows_its_own_settings_and_refuses_to_change_static_ones(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         code, shown = await _describe(two, BROKER, str(FOLLOWER))
         assert code == 0
@@ -167,10 +167,28 @@ async def test_each_broker_shows_its_own_settings_and_refuses_to_change_them(tmp
         assert shown["node.id"] == str(FOLLOWER)
         assert (await _describe(two, BROKER, str(LEADER)))[0] == INVALID_REQUEST
         assert await _describe(two, BROKER, "") == (0, {})
-        code, message = await _alter(two, BROKER, "log.retention.ms", "5")
-        assert (code, "log.retention.ms" in (message or "")) == (INVALID_REQUEST, True)
-        assert (await _alter(two, BROKER, "log.retention.ms", "5", ""))[0] == INVALID_REQUEST
+        code, message = await _alter(two, BROKER, "num.partitions", "5")
+        assert (code, "num.partitions" in (message or "")) == (INVALID_REQUEST, True)
+        assert (await _alter(two, BROKER, "num.partitions", "5", ""))[0] == INVALID_REQUEST
+        assert (await _alter(two, BROKER, "log.cleanup.policy", "compact", ""))[0] == INVALID_REQUEST
         assert (await _alter(two, BROKER, "unheard.of", "5"))[0] == INVALID_CONFIG
+        assert (await _alter(two, BROKER, "log.retention.ms", "soon"))[0] == INVALID_CONFIG
+        assert (await _alter(two, BROKER, "log.retention.ms", "5", "7"))[0] == INVALID_REQUEST
+        assert two.leader.hall.catalogue.brokers == {}
+
+
+async def test_a_change_of_broker_configurations_is_committed_by_the_leader(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        assert await _alter(two, BROKER, "log.retention.ms", "5000", "") == (0, None)
+        assert await _alter(two, BROKER, "log.retention.ms", "7000", str(LEADER)) == (0, None)
+        assert two.hand.asked == ["ConfigureBroker", "ConfigureBroker"]
+        assert two.leader.hall.catalogue.brokers == {
+            "": {"log.retention.ms": "5000"},
+            str(LEADER): {"log.retention.ms": "7000"},
+        }
+        made = await create_topic(two.leader.hall, "t", 1, {})
+        assert made is not None
+        assert made.options.retention_ms == 7000
 
 
 async def test_the_level_of_a_logger_is_changed_at_run_time(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from longhall.broker.topic_administration import create_topic
@@ -30,7 +30,7 @@ from tests.doors.hall_and_wings import FIRST, SECOND, broker_of, hall_and_wings
 from tests.doors.kafka.asking import ask, batch, fetch, produce
 from tests.doors.two_nodes import FOLLOWER, Told
 
-NOT_LEADER, OUT_OF_ORDER, INVALID_TXN_STATE = 6, 45, 48
+NOT_LEADER, OUT_OF_ORDER = 6, 45
 PLACED = {"longhall.placement": "any-host"}
 BROKER = 4
 
@@ -185,19 +185,6 @@ async def test_producers_are_numbered_by_the_main_hall_and_counted_here(tmp_path
         assert [partition.log.next_offset for partition in first.hall.routes["there"]] == [3, 0, 2, 0]
 
 
-async def test_transactions_do_not_reach_into_wings(tmp_path: Path) -> None:
-    async with hall_and_wings(tmp_path) as halls:
-        await create_topic(halls.main.hall, "there", 2, PLACED)
-        request = transactions.InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
-        who = (await ask(halls.main, request, 2)).producer_id
-        records = batch(producer_id=who, transactional=True)
-        for version in (9, 12):
-            codes = await produce(halls.first, ("there", 0), version=version, records=records, transactional_id="t")
-            assert codes == [INVALID_TXN_STATE]
-        assert halls.first.hall.routes["there"][0].log.next_offset == 0
-        assert await produce(halls.first, ("there", 0)) == [0]
-
-
 @pytest.mark.clients
 async def test_clients_that_know_one_broker_find_their_way(tmp_path: Path) -> None:
     async with hall_and_wings(tmp_path) as halls:
@@ -241,20 +228,36 @@ def _produce_and_consume(bootstrap: str, other: str) -> None:
 
 
 def _transact(bootstrap: str) -> None:
-    """A transaction that touches a topic in wings fails with a plain error; the producer goes on with others."""
+    """Transactions over both wings and the hall, with offsets: committed ones are read, aborted ones are not."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "tx"})
     producer.init_transactions(20)
-    for _ in range(2):  # As the first transaction of a producer, and after one that was committed.
+    settings = {"bootstrap.servers": bootstrap, "group.id": "tx-readers", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.auto.commit": False})
+    for word, commits in (("first", True), ("second", False), ("third", True)):
         producer.begin_transaction()
-        producer.produce("t", b"no", partition=0)
-        with pytest.raises(KafkaException) as caught:
+        for partition in range(3):
+            producer.produce("t", f"{word}-{partition}", partition=partition)
+        producer.produce("other", f"{word}-other")
+        producer.send_offsets_to_transaction(
+            [TopicPartition("t", 0, len(word))], consumer.consumer_group_metadata(), 20
+        )
+        if commits:
             producer.commit_transaction(20)
-        error: KafkaError = caught.value.args[0]
-        assert (error.fatal(), error.retriable(), error.txn_requires_abort()) == (False, False, True)
-        producer.abort_transaction(20)
-        producer.begin_transaction()
-        producer.produce("other", b"yes")
-        producer.commit_transaction(20)
+        else:
+            producer.flush(20)
+            producer.abort_transaction(20)
+    (committed,) = consumer.committed([TopicPartition("t", 0)], 20)
+    assert committed.offset == len("third")
+    consumer.assign([TopicPartition("t", number, 10) for number in range(3)] + [TopicPartition("other", 0, 0)])
+    found: set[str] = set()
+    for _ in range(200):
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            found.add((message.value() or b"").decode())
+        if len(found) == 8:
+            break
+    consumer.close()
+    assert found == {f"{word}-{place}" for word in ("first", "third") for place in (0, 1, 2, "other")}
 
 
 async def test_a_share_group_has_its_cursor_in_the_wing_and_its_settings_from_the_main_hall(tmp_path: Path) -> None:

@@ -8,12 +8,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from longhall.doors.kafka.group_operations import configure_group
 from longhall.doors.kafka.topic_operations import create_topic
 from longhall.doors.kafka.wire.apis import API, decode_response, encode_request
 from longhall.doors.kafka.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from longhall.doors.kafka.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from longhall.doors.kafka.wire.messages.share_groups import ShareGroupDescribeRequest, ShareGroupHeartbeatRequest
+from longhall.doors.kafka.wire.messages.share_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from longhall.doors.kafka.wire.messages.share_records import (
     AcknowledgementBatch,
     AcquiredRecords,
@@ -274,3 +285,49 @@ async def test_the_defaults_of_share_groups_are_shown(tmp_path: Path) -> None:
             resource = DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=[key])
             answer = await ask(two.leader, DescribeConfigsRequest(resources=[resource]), 4)
             assert [(config.name, config.value) for config in answer.results[0].configs] == [(key, value)]
+
+
+@pytest.mark.parametrize("settings", [QueueSettings(priorities=3), QueueSettings(late_stamped="head")])
+async def test_a_queue_with_hidden_lanes_refuses_share_groups(tmp_path: Path, settings: QueueSettings) -> None:
+    """Their messages have no offset in the partition, so members would miss them without a word."""
+    async with two_nodes(tmp_path) as two:
+        node = two.leader
+        await node.queues.create("q", settings)
+        beat = ShareGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["q"])
+        refused = await ask(node, beat, 1)
+        assert refused.error_code == INVALID_REQUEST
+        assert "share groups cannot consume it" in refused.error_message
+        async with _member(node, "q") as member:
+            (part,) = (await member.fetch()).responses[0].partitions
+            assert part.error_code == INVALID_REQUEST
+
+
+async def test_altered_offsets_create_the_group(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        node = two.leader
+        await create_topic(node.hall, LEADER, "t", {})
+        records = build_batch([Record(-1, node.hall.time.now_ms(), None, b"x", ()) for _ in range(20)])
+        assert await produce(node, ("t", 0), records=records) == [0]
+        place = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=8)
+        topic = AlterShareGroupOffsetsRequestTopic(topic_name="t", partitions=[place])
+        altered = await ask(node, AlterShareGroupOffsetsRequest(group_id="new", topics=[topic]), 0)
+        assert (altered.error_code, altered.responses[0].partitions[0].error_code) == (0, 0)
+        group = DescribeShareGroupOffsetsRequestGroup(group_id="new", topics=None)
+        described = await ask(node, DescribeShareGroupOffsetsRequest(groups=[group]), 0)
+        assert described.groups[0].topics[0].partitions[0].start_offset == 8
+        gone = DeleteShareGroupOffsetsRequestTopic(topic_name="t")
+        deleted = await ask(node, DeleteShareGroupOffsetsRequest(group_id="new", topics=[gone]), 0)
+        assert (deleted.error_code, deleted.responses[0].error_code) == (0, 0)
+        described = await ask(node, DescribeShareGroupOffsetsRequest(groups=[group]), 0)
+        assert (described.groups[0].error_code, described.groups[0].topics) == (0, [])  # The group itself stays.
+
+
+async def test_offsets_of_another_type_of_group_are_not_altered(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
+        join = JoinGroupRequest(
+            group_id="classic", session_timeout_ms=10_000, protocol_type="consumer", protocols=[protocol]
+        )
+        await ask(two.leader, join, 2)
+        altered = await ask(two.leader, AlterShareGroupOffsetsRequest(group_id="classic", topics=[]), 0)
+        assert altered.error_code == GROUP_ID_NOT_FOUND

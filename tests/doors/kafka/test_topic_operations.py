@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange
 from longhall.doors.kafka import topic_operations
-from longhall.doors.kafka.topic_operations import ConfigurationAction, ConfigurationChange
 from longhall.errors import Code, LonghallError
 from tests.doors.two_nodes import FOLLOWER, LEADER, two_nodes
 

@@ -240,7 +240,7 @@ class FakeQueues:
                 out.append(Code.NOT_IN_FLIGHT if receipt in queue.settled else Code.INVALID_RECEIPT)
         return out
 
-    async def purge(self, name: str) -> None:
+    async def purge(self, name: str, apart_ms: int = 60_000) -> None:
         queue = self._of(name)
         if queue.purged:
             raise LonghallError(Code.PURGE_RUNNING)

@@ -13,13 +13,14 @@ import msgspec
 import pytest
 import uvloop
 
+from longhall.node.addresses import DOORS
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.queues.messages import Outgoing
 from longhall.world.real.world import real_world
 from tests.doors.sqs.clients import client
 
-FREE: dict[str, Any] = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+FREE: dict[str, Any] = dict.fromkeys(DOORS, "127.0.0.1:0")
 
 
 WHOLE_BYTES_MAX = 20 * 1024 * 1024

@@ -27,7 +27,7 @@ from longhall.queues.envelope import (
     sent_as,
     whole_of,
 )
-from longhall.queues.events import Purged, QueueEvent, Settled
+from longhall.queues.events import Arrived, Purged, QueueEvent, Settled
 from longhall.queues.messages import QueueView
 from longhall.queues.open_sends import OpenSends
 from longhall.queues.outcomes import Candidate
@@ -64,6 +64,9 @@ class RunningQueue(Listener):
         self.staging = Staging(entry.number)
         self.sent = DeduplicationWindow()
         self.open_sends = OpenSends()
+        self.arrivals: dict[
+            int, tuple[int, int]
+        ] = {}  # By group: the last message of its outbox, by stream and offset.
         self.deduplicates = _deduplicates(entry.settings)
         self.receipts = Receipts(secret, entry.number)
         self.lanes: dict[int, Partition] = {}  # The delivered logs, by partition id.
@@ -336,13 +339,19 @@ class RunningQueue(Listener):
 
     def apply(self, event: QueueEvent) -> None:
         """Apply an event of the queue, as it happens or in a replay."""
+        if type(event) is Arrived:
+            self.arrivals[event.source] = (event.stream, event.offset)
+            return
         self.queue.apply(event)
         if type(event) is Purged and event.forgets:  # Cheaper than `isinstance` for structures, and for every event.
             self.sent.clear()
 
     def snapshot(self) -> list[Any]:
         """For `restore`."""
-        return [self.queue.snapshot(), self.staging.snapshot(), self.sent.snapshot(), self.open_sends.snapshot()]
+        state = [self.queue.snapshot(), self.staging.snapshot(), self.sent.snapshot(), self.open_sends.snapshot()]
+        if self.arrivals:
+            state.append([[source, *last] for source, last in sorted(self.arrivals.items())])
+        return state
 
     def restore(self, state: list[Any]) -> None:
         """Take the state of a `snapshot`."""
@@ -351,6 +360,8 @@ class RunningQueue(Listener):
         self.sent.restore(state[2])
         if len(state) > 3:  # Older snapshots have no ids of open transactions.
             self.open_sends.restore(state[3])
+        if len(state) > 4:
+            self.arrivals = {source: (stream, offset) for source, stream, offset in state[4]}
 
 
 def priority_queue_on(partition: Partition) -> RunningQueue | None:

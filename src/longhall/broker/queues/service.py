@@ -18,6 +18,7 @@ from longhall.broker.queues.audit.audit_log import audits, note_lanes
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
 from longhall.broker.queues.dead_letters.late_arrivals import bury_sends, letters_of_deleted
 from longhall.broker.queues.dead_letters.letters import Attributes, edit_letter, letter, letters
+from longhall.broker.queues.dead_letters.move_bounds import move_target
 from longhall.broker.queues.dead_letters.redrive import RedriveTasks
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.browse import Sought, browse
@@ -27,6 +28,8 @@ from longhall.broker.queues.delivery.settle import change_leases, hand_back, set
 from longhall.broker.queues.large_messages import upload
 from longhall.broker.queues.large_messages.chunk_collector import ChunkCollector
 from longhall.broker.queues.large_messages.reassembly import read_part
+from longhall.broker.queues.outbox.arrivals import take_in
+from longhall.broker.queues.outbox.outbox_delivery import OutboxDelivery
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.answer import answer
 from longhall.broker.queues.sending.queue_appends import QueueAppends
@@ -42,7 +45,7 @@ from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import committed, when_acknowledged, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD, INTERNAL_PREFIX
-from longhall.queues.events import Switched
+from longhall.queues.events import Purged, Switched
 from longhall.queues.messages import (
     Accepted,
     Counts,
@@ -56,13 +59,14 @@ from longhall.queues.messages import (
     QueueView,
     WriteBack,
 )
+from longhall.queues.outbox_events import OutboxBatch, QueueLocation
+from longhall.queues.queue import PURGE_APART_MS
 from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 
 ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
 ATTEMPTS_MAX: Final = 10_000
 
-PURGE_APART_MS: Final = 60_000
 
 _log = logging.getLogger("longhall.queues")
 
@@ -93,6 +97,8 @@ class QueueService:
         self.resizer = Resizer(hall)
         self.consumers = ConsumerRegistry(hall)
         hall.queue_appender = QueueAppends(hall, self.resizer, self.stager)
+        self.outbox = OutboxDelivery(hall)
+        hall.outbox_listener = self.outbox
         self._service = WeightedReceive(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
         self._deleted = RecentDeletions(hall.world.clock)
@@ -105,9 +111,11 @@ class QueueService:
         self.expirer.start()
         self.resizer.start()
         self.consumers.start()
+        self.outbox.start()
 
     async def stop(self) -> None:
         """Finish what is under way."""
+        await self.outbox.stop()
         await self.consumers.stop()
         await self.resizer.stop()
         await self.expirer.stop()
@@ -169,6 +177,10 @@ class QueueService:
         queue.waiters.wake(len(queue.waiters))
         await committed(self._hall, queue.shard)
 
+    def check_purge(self, name: str) -> None:
+        """Raises PURGE_RUNNING if the last purge of a queue is too recent for another one."""
+        _decide_purge(self._hall, self._find(name), [], PURGE_APART_MS)
+
     async def purge(self, name: str, apart_ms: int = PURGE_APART_MS) -> None:
         """Everything that is in the queue now is gone, and what was sent can be sent again under the same ids."""
         queue = self._find(name)
@@ -176,10 +188,7 @@ class QueueService:
         if not hall.has_room(EVENT_ROOM_BYTES // 4):
             raise LonghallError(Code.STORAGE_FULL, "the disk is full")
         ends = [(lane, partition.log.next_offset) for lane, partition in queue.lanes.items()]
-        forgets = may_forget_sends(hall)
-        purged = queue.queue.decide_purge(hall.time.now_ms(), ends, apart_ms, forgets=forgets)
-        if isinstance(purged, Code):
-            raise LonghallError(purged, "the queue was purged less than a minute ago")
+        purged = _decide_purge(hall, queue, ends, apart_ms)
         with together(hall):
             write_queue(hall, queue, [purged])
             if audits(queue):
@@ -335,7 +344,8 @@ class QueueService:
         INVALID_REQUEST when it names none, UNKNOWN_QUEUE when that is gone: then nothing has happened. The answer has
         the message's correlation id, or its message id where it has none.
         """
-        return await answer(self._hall, self.stager, self._find(name), receipt, message, consumer)
+        carrier = self.outbox.carrier
+        return await answer(self._hall, self.stager, carrier, self._find(name), receipt, message, consumer)
 
     # Again, and without taking
 
@@ -388,6 +398,22 @@ class QueueService:
         """Replace its body, its attributes (all of them) or both; MESSAGE_LEASED while somebody has it."""
         return await edit_letter(self._hall, self._find(name), message_id, body, attributes)
 
+    # Messages between groups
+
+    async def locate(self, name: str) -> QueueLocation:
+        """The incarnation of a queue, when it is committed."""
+        queue = self._find(name)
+        settings = queue.settings
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
+        return QueueLocation(queue.entry.topic_id, settings.message_bytes_max, settings.fifo, queue.deduplicates)
+
+    async def take_in(self, name: str, topic_id: bytes, batch: OutboxBatch) -> int:
+        """Store messages of another group's outbox, each once; the first offset without room, or behind the batch."""
+        queue = self._find(name)
+        if queue.entry.topic_id != topic_id:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"The queue '{name}' that is meant is gone.")
+        return await take_in(self._hall, self.stager, queue, batch)
+
     # Moves
 
     async def start_move(
@@ -397,8 +423,8 @@ class QueueService:
 
         With ids only those messages, with a filter (a selector, or a policy in JSON) only those that match.
         """
-        if target:
-            self._find(target)
+        if target and move_target(self._hall, target) is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{target}'.")
         return await self.mover.start_move(self._find(source), target, rate_max, ids or [], filter)
 
     async def cancel_move(self, task_id: str) -> MoveTask:
@@ -441,3 +467,10 @@ def _view(queue: RunningQueue) -> QueueView:
             paused=paused,
         )
     return view
+
+
+def _decide_purge(hall: Hall, queue: RunningQueue, ends: list[tuple[int, int]], apart_ms: int) -> Purged:
+    purged = queue.queue.decide_purge(hall.time.now_ms(), ends, apart_ms, forgets=may_forget_sends(hall))
+    if isinstance(purged, Code):
+        raise LonghallError(purged, "the queue was purged less than a minute ago")
+    return purged

@@ -12,7 +12,14 @@ from typing import Final, final
 from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
-from longhall.broker.share.cursors import groups_with_cursors, open_cursor, own_cursors, remove_cursor
+from longhall.broker.share.cursors import (
+    check_lanes,
+    cursor_of,
+    groups_with_cursors,
+    open_cursor,
+    own_cursors,
+    remove_cursor,
+)
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.topics.share_groups import EMPTY, JOIN, LEAVE, Assignment, ShareGroup, ShareGroups, ShareHeartbeat
@@ -43,6 +50,7 @@ class ShareGroupCoordinator:
         settings = self.settings_of(request.group_id)
         if request.epoch == JOIN and self._groups.find(request.group_id) is None:
             self._check_type(request.group_id)
+        self._check_lanes(request.group_id, request.topics or ())
         now_ms = self._hall.time.now_ms()
         epoch, assigned = self._groups.heartbeat(request, settings, self._assign, now_ms)
         if epoch == LEAVE:
@@ -51,6 +59,13 @@ class ShareGroupCoordinator:
         if assigned is not None:
             await self._open_cursors(request.group_id, assigned, settings)
         return epoch, assigned, settings.heartbeat_interval_ms
+
+    def _check_lanes(self, group_id: str, topics: Iterable[str]) -> None:
+        for name in topics:
+            topic = self._hall.topic(name)
+            queue = cursor_of(self._hall, group_id, topic.topic_id) if topic is not None else None
+            if queue is not None:
+                check_lanes(queue)
 
     def _check_type(self, group_id: str) -> None:
         if self._coordinator.describe_group(group_id) is not None:
@@ -108,6 +123,18 @@ class ShareGroupCoordinator:
             raise LonghallError(Code.GROUP_UNKNOWN, f"Group {group_id} not found.")
         if group.members:
             raise LonghallError(Code.GROUP_NOT_EMPTY, f"Group {group_id} has {len(group.members)} members.")
+
+    def create_empty(self, group_id: str) -> None:
+        """Create a group that does not exist yet, as Kafka does before it sets offsets. GROUP_NOT_EMPTY if it has
+        members, GROUP_UNKNOWN if it is a group of another type.
+        """
+        if self.find(group_id) is not None:
+            self.check_empty(group_id)
+            return
+        self._check_type(group_id)
+        self._groups.find_or_create(group_id)
+        self._groups.note_empty(group_id, self._hall.time.now_ms())
+        self._arm()
 
     async def delete_group(self, group_id: str) -> Code | None:
         """Delete a group without members, with its cursors. A queue that it consumed stays."""

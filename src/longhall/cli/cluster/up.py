@@ -27,10 +27,17 @@ from longhall.cli.output import print_note
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView
 
-READY_S_MAX: Final = 60.0
+READY_S_MAX: Final = 120.0  # Twelve processes start on three nodes.
 STOP_S_MAX: Final = 30.0
 LOOK_S: Final = 0.05
-USUAL_PORTS: Final = {"kafka": 9092, "sqs": 9324, "amqp": 5672, "http": 8080}
+USUAL_PORTS: Final = {
+    "kafka": 9092,
+    "sqs": 9324,
+    "amqp": 5672,
+    "stomp": 61613,
+    "stomp_websocket": 15674,
+    "http": 8080,
+}
 LOG_TAIL_BYTES: Final = 2000
 
 
@@ -187,7 +194,7 @@ def _child(home: Path, number: int, coordinator: str, settings: list[str], free_
     command += ["--coordinator", coordinator, "--node-id", str(number)]
     for door, usual in USUAL_PORTS.items():
         port = 0 if free_ports else _port(usual + number - 1)
-        command += [f"--{door}", f"127.0.0.1:{port}"]
+        command += [f"--{door.replace('_', '-')}", f"127.0.0.1:{port}"]
     for word in settings:
         command += ["--set", word]
     return Child(number, home, command)
@@ -231,7 +238,8 @@ def _in_sync(children: list[Child]) -> bool:
 def _is_whole(view: ClusterView) -> bool:
     able = sum(host.alive is True and not host.drained for host in view.hosts)
     led = any(host.leads and host.alive for host in view.hosts)
-    return led and sum(host.in_sync for host in view.hosts) >= min(able, view.factor)
+    wings = sum(wing.leader == wing.hosts[0] and len(wing.in_sync) >= min(able, len(wing.hosts)) for wing in view.wings)
+    return led and sum(host.in_sync for host in view.hosts) >= min(able, view.factor) and wings >= view.host_wings
 
 
 def _announce(children: list[Child], coordinator: str, ready_file: str | None, secret_file: str | None) -> None:

@@ -40,6 +40,7 @@ from longhall.names import CATALOGUE_SHARD
 
 SHARDS = "shards"
 TRIES_MAX = 32
+FOUNDER_LOOKS: Final = 100  # How often a node looks for the leader of a new group before it takes its place.
 LOOK_S: Final = 0.1  # How often a node checks whether the process before it is gone.
 
 _log = logging.getLogger("longhall.join")
@@ -56,6 +57,17 @@ async def number_of(coordinator: Coordinator, member_file: MemberFile, requested
     if member_file.node or requested:
         return member_file.node or requested
     return (await coordinator.take_ids(Ids.NODES, 1, first_min=1)).start
+
+
+async def wait_for_founder(coordinator: Coordinator, founder: int, node: int) -> None:
+    """Wait a while until the preferred leader of a new group has begun to lead it. Otherwise whichever node is first
+    leads, and transfers its leadership soon after the group has clients.
+    """
+    for _ in range(FOUNDER_LOOKS if founder not in (NOBODY, node) else 0):
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        if state is not None and state.leader != NOBODY:
+            return
+        await asyncio.sleep(LOOK_S)
 
 
 async def wait_for_number(coordinator: Coordinator, node: int, directory: str, patience_ms: int, ask: Ask) -> None:

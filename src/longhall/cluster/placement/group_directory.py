@@ -11,13 +11,17 @@ from typing import TypeVar
 
 import msgspec
 
+from longhall.broker.feature_gates import WINGS_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.pending import Pending, failed
 from longhall.broker.placement import WING_STEP, PartitionLocation
+from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.cluster.placement.placement_rules import reserved_hosts
 from longhall.cluster.placement.topic_presence import TopicPresence
+from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
@@ -35,7 +39,14 @@ class GroupDirectory:
     """
 
     def __init__(
-        self, hall: Hall, session: CoordinatorSession, coordinator: Coordinator, incarnation: int, secrets: Secrets
+        self,
+        hall: Hall,
+        session: CoordinatorSession,
+        coordinator: Coordinator,
+        incarnation: int,
+        secrets: Secrets,
+        *,
+        spreads: bool = False,
     ) -> None:
         self.records: Mapping[str, ReplicationGroup] = {}
         self.on_wings: Callable[[list[ReplicationGroup]], None] = (
@@ -43,6 +54,7 @@ class GroupDirectory:
         )
         self.on_known: Callable[[list[ReplicationGroup]], None] = _nobody_remembers  # Called with all known wings.
         self._hall = hall
+        self._spreads = spreads
         self._session = session
         self._coordinator = coordinator
         self._incarnation = incarnation
@@ -82,6 +94,24 @@ class GroupDirectory:
         self.on_wings([wing for wing in records.values() if self._session.node in wing.hosts])
 
     # Lookups
+
+    @property
+    def may_spread(self) -> bool:
+        """True if what is created without a placement goes to the wings of hosts."""
+        return self._spreads and self._hall.feature_level >= WINGS_LEVEL
+
+    def host_wings_wanted(self) -> int:
+        """The number of hosts that should have a wing by now, as far as this node knows."""
+        usable = self._usable()
+        return len(usable) if self.may_spread and len(usable) > 1 else 0
+
+    def _usable(self) -> frozenset[int]:
+        alive = frozenset(host.node for host in self._session.members())
+        return alive - self._gone()
+
+    def _gone(self) -> frozenset[int]:
+        """Hosts that must store nothing of other wings, alive or not: drained or reserved."""
+        return self._session.drained | reserved_hosts(self.records.values())
 
     @property
     def leads(self) -> bool:
@@ -173,6 +203,9 @@ class GroupDirectory:
         if client is None:
             raise LonghallError(Code.NOT_LEADER, f"the group {number} is not known here yet; try again")
         return await client.open_stream(verb, body, credit)
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        return await self.call(group, WriteMarkers(request))
 
 
 def _nobody_remembers(wings: list[ReplicationGroup]) -> None:

@@ -10,31 +10,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 import msgspec
 
 from longhall.broker.catalogue import Topic
+from longhall.broker.configuration import IN_THE_HALL, SHARE
 from longhall.broker.hall import Hall
 from longhall.broker.waiting import committed
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
+from longhall.cluster.placement.balance_rules import LedGroup
 from longhall.cluster.placement.group_directory import GroupDirectory
+from longhall.cluster.placement.group_loads import HALL, GroupLoads
+from longhall.cluster.placement.group_measures import traffic_of
 from longhall.cluster.placement.placement_rules import (
     NAMED,
-    SHARE,
+    by_load,
     configuration_in_wing,
     home_of,
     hosts_for,
     leaders_for,
-    least_used,
     next_hosts,
-    reserved_hosts,
     settings_in_wing,
     wing_of_host,
 )
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
+    GroupTraffic,
     ListTopics,
+    MeasureTraffic,
     RemoveTopic,
     TopicSpec,
     fingerprint,
@@ -47,9 +51,20 @@ from longhall.names import CATALOGUE_SHARD
 WINGS_MAX: Final = 127  # In the life of a cluster: the partition numbers of all wings fit into 31 bits.
 UP_S_MAX: Final = 30.0  # For new wings to start.
 TEND_S: Final = 2.0
+FIRST_S: Final = 0.25  # Instead, while hosts lack a wing.
+CALM_S: Final = 5.0  # After so long without another host, wings are created on those that there are.
+MEASURE_S: Final = 10.0  # The interval at which the leader asks for the traffic of all groups,
+MEASURE_S_MAX: Final = 1.0  # and the longest wait for it.
 LOOK_S: Final = 60.0  # The interval at which the leader compares the topics of wings with the catalogue.
 
 _log = logging.getLogger("longhall.wings")
+
+
+class HostsSeen(NamedTuple):
+    """The usable hosts, and since when these are all."""
+
+    hosts: frozenset[int]
+    since_s: float
 
 
 @final
@@ -67,12 +82,18 @@ class GroupReconciler(GroupDirectory):
         incarnation: int,
         secrets: Secrets,
         confirm: Callable[[], Awaitable[None]],
+        *,
+        spreads: bool = False,
     ) -> None:
-        super().__init__(hall, session, coordinator, incarnation, secrets)
+        """With `spreads` every host has a wing from the start, and what is created without a placement goes there."""
+        super().__init__(hall, session, coordinator, incarnation, secrets, spreads=spreads)
         self._confirm = confirm
+        self._loads = GroupLoads()
+        self._hosts_since = HostsSeen(frozenset(), 0.0)
         self._tending: asyncio.Task[None] | None = None
         self.look_s = LOOK_S
         self._looked_s = -LOOK_S
+        self._measured_s = -MEASURE_S
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
@@ -102,9 +123,39 @@ class GroupReconciler(GroupDirectory):
             except CoordinationError as error:
                 raise LonghallError(Code.NOT_READY, f"Wings cannot be chosen at the moment: {error}") from error
             if placement == SHARE:
-                chosen = [least_used(chosen, self._used())]
+                order = by_load({wing.number: self._leading_host(wing) for wing in chosen}, *self._led_by_hosts())
+                chosen = [wing for wing in chosen if wing.number == order[0]]
         await asyncio.gather(*(self._come_up(wing) for wing in chosen))
         return [wing.number for wing in chosen]
+
+    def spread(self, copies_min: int = 0) -> list[int]:
+        usable = self._usable()
+        if not self.may_spread or len(usable) < 2:
+            return []
+        leaders: dict[int, int] = {}
+        for wing in self.records.values():
+            client = self._clients.get(wing.number)
+            if client is None or not client.is_led or not home_of(wing) or client.state.leader not in usable:
+                continue
+            if len(client.state.in_sync) >= max(copies_min, min(self._session.in_sync_min, len(wing.hosts))):
+                leaders[wing.number] = client.state.leader
+        return by_load(leaders, *self._led_by_hosts())
+
+    def _leading_host(self, wing: ReplicationGroup) -> int:
+        client = self._clients.get(wing.number)
+        return client.state.leader if client is not None and client.is_led else wing.hosts[0]
+
+    def _led_by_hosts(self) -> tuple[dict[int, float], dict[int, int]]:
+        """By host, the load of the groups that it leads, and the number of topics and queues in them."""
+        hosts = {wing.number: self._leading_host(wing) for wing in self.records.values() if wing.hosts}
+        hosts[HALL] = self._session.node
+        used = self._used()
+        loads: dict[int, float] = {}
+        placed: dict[int, int] = {}
+        for number, host in hosts.items():
+            loads[host] = loads.get(host, 0.0) + self._loads.load(number)
+            placed[host] = placed.get(host, 0) + used.get(number, 0)
+        return loads, placed
 
     async def _host_wings(self) -> list[ReplicationGroup]:
         """The wings of all usable hosts, created if needed."""
@@ -142,14 +193,10 @@ class GroupReconciler(GroupDirectory):
         except TimeoutError:
             raise LonghallError(Code.NOT_READY, f"The wing '{wing.name}' does not come up; try again.") from None
 
-    def _usable(self) -> frozenset[int]:
-        alive = frozenset(host.node for host in self._session.members())
-        return alive - self._gone()
-
     def _used(self) -> dict[int, int]:
         used: dict[int, int] = {}
         for topic in self._hall.catalogue.topics.values():
-            for number in topic.options.wings:
+            for number in topic.options.wings or [HALL]:
                 used[number] = used.get(number, 0) + 1
         return used
 
@@ -204,15 +251,45 @@ class GroupReconciler(GroupDirectory):
                 self._looked_s = -LOOK_S  # The next comparison removes it.
                 _log.info("the removal of a topic from a wing is retried", extra={"wing": number, "reason": str(error)})
 
+    # Balance
+
+    def hosts_usable(self) -> frozenset[int]:
+        """The live hosts that may store the groups of others."""
+        return self._usable()
+
+    def led_groups(self) -> list[LedGroup]:
+        """All groups that have a leader, with their loads; the main one too."""
+        used = self._used()
+        here = self._session.node
+        found = [LedGroup(IN_THE_HALL, here, self._loads.load(HALL), used.get(HALL, 0), movable=False)]
+        for wing in self.records.values():
+            client = self._clients.get(wing.number)
+            if client is None or not client.is_led:
+                continue
+            load, placed = self._loads.load(wing.number), used.get(wing.number, 0)
+            found.append(LedGroup(wing.name, client.state.leader, load, placed, movable=bool(home_of(wing))))
+        return found
+
+    def is_moving(self) -> bool:
+        """True if a group is not led by the host that it prefers."""
+        return any(wing.hosts and self._leading_host(wing) != wing.hosts[0] for wing in self.records.values())
+
+    async def prefer(self, name: str, host: int) -> None:
+        """Have a host lead the group of another host, or its own again; the next reconciliation begins to move it."""
+        wing = self.records[name]
+        leader = 0 if home_of(wing) == host else host
+        if leader != wing.leader:
+            await self._coordinator.change_wing(wing, msgspec.structs.replace(wing, leader=leader))
+
     # Reconciliation
 
     async def _tend_always(self) -> None:
         while True:
-            await asyncio.sleep(TEND_S)
+            await asyncio.sleep(FIRST_S if self._awaits_wings() else TEND_S)
             if not self.leads:
                 self._looked_s = -LOOK_S  # A new leader compares at once.
                 continue
-            if self.records:
+            if self.records or self.may_spread:
                 await self._tend()
 
     async def _tend(self) -> None:
@@ -223,6 +300,9 @@ class GroupReconciler(GroupDirectory):
         if looks:
             self._looked_s = self._loop.time()
         await self._try(self._make_for_hosts(usable))
+        if self._loop.time() - self._measured_s >= MEASURE_S:
+            self._measured_s = self._loop.time()
+            await self._measure()
         leaders = leaders_for(self.records.values(), usable, self._gone(), self._used())
         for wing in list(self.records.values()):
             if wing.hosts:
@@ -239,11 +319,41 @@ class GroupReconciler(GroupDirectory):
         return True
 
     async def _make_for_hosts(self, usable: frozenset[int]) -> None:
-        """Create the wings of hosts that joined later, if hosts have wings."""
-        if any(home_of(wing) for wing in self.records.values()):
+        """Create the wings of hosts: at the start if things are spread, and of hosts that joined later if any has one.
+
+        The first wings wait for as many hosts as they have replicas, or until no other host has joined for a while, so
+        that few of them are created on too few hosts and copied afterwards.
+        """
+        now_s = self._loop.time()
+        if usable != self._hosts_since.hosts:
+            self._hosts_since = HostsSeen(usable, now_s)
+        calm = now_s - self._hosts_since.since_s >= CALM_S
+        first = self.may_spread and len(usable) > 1 and (len(usable) >= self._session.factor or calm)
+        if first or any(home_of(wing) for wing in self.records.values()):
             for host in sorted(usable):
                 if wing_of_host(host) not in self.records:
                     await self.make(wing_of_host(host), hosts_for(host, usable, self._session.factor))
+
+    def _awaits_wings(self) -> bool:
+        """True if this node leads, and hosts lack a wing that they should have."""
+        return self.leads and self.host_wings_wanted() > sum(bool(home_of(wing)) for wing in self.records.values())
+
+    async def _measure(self) -> None:
+        """Note the traffic of all groups. One that does not answer keeps its last load."""
+        now_s = self._loop.time()
+        self._loads.note(HALL, self._session.epoch(CATALOGUE_SHARD), traffic_of(self._hall), now_s)
+        led = [(number, client) for number, client in self._clients.items() if client.is_led]
+        answers = await asyncio.gather(*(self._traffic(number) for number, _ in led))
+        for (number, client), traffic in zip(led, answers, strict=True):
+            if traffic is not None:
+                self._loads.note(number, client.state.epoch, traffic, now_s)
+
+    async def _traffic(self, number: int) -> GroupTraffic | None:
+        try:
+            async with asyncio.timeout(MEASURE_S_MAX):
+                return await self.call(number, MeasureTraffic(), now=True)
+        except (LonghallError, TimeoutError):
+            return None
 
     async def _settle(self, wing: ReplicationGroup, usable: frozenset[int], leader: int) -> None:
         """Move a wing one step towards its wanted hosts: first their processes, then the replicas. A wing whose home is
@@ -252,7 +362,8 @@ class GroupReconciler(GroupDirectory):
         client = self._clients.get(wing.number)
         if client is None or not client.is_led:
             return
-        wanted = wing.wanted or hosts_for(home_of(wing), self._staying(wing, usable), self._session.factor, leader)
+        staying = self._staying(wing, usable)
+        wanted = wing.wanted or hosts_for(home_of(wing), staying, self._session.factor, leader, wing.leader)
         if not wanted:
             return
         hosts = next_hosts(wing, wanted, client.state.replicas)
@@ -264,10 +375,6 @@ class GroupReconciler(GroupDirectory):
     def _staying(self, wing: ReplicationGroup, usable: frozenset[int]) -> frozenset[int]:
         """The hosts that may store a wing. A host that is down counts too, unless it is drained or reserved."""
         return usable | (frozenset(wing.hosts) - self._gone())
-
-    def _gone(self) -> frozenset[int]:
-        """Hosts that must store nothing of other wings, alive or not: drained or reserved."""
-        return self._session.drained | reserved_hosts(self.records.values())
 
     async def _compare(self, wing: ReplicationGroup) -> None:
         """Compare the topics of a wing with the catalogue: remove surplus topics, and apply the missing ones."""

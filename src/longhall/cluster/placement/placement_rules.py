@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
-from longhall.broker.configuration import QUOTA_BYTES, QUOTA_MESSAGES
+from longhall.broker.configuration import ANY_HOST, PARTS, QUOTA_BYTES, QUOTA_MESSAGES
 from longhall.coordination.ports import ReplicationGroup
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
+from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.settings import QueueSettings
 from longhall.topics.quota import UNLIMITED
 
-ANY_HOST: Final = "any-host"
-PARTS: Final = "parts"
-SHARE: Final = "share"
 NAMED: Final = "wing:"
 
+LITTLE_LOAD: Final = float(1 << 20)  # Bytes a second of all hosts together, below which load counts less than number.
 BETTER_BY: Final = 2  # A wing whose home is gone moves only to a host that leads at least so many fewer.
 
 _HOST: Final = "host-"
@@ -42,9 +41,11 @@ def home_of(wing: ReplicationGroup) -> int:
     return int(number) if wing.name.startswith(_HOST) and number.isdigit() else 0
 
 
-def hosts_for(home: int, usable: Collection[int], factor: int, leader: int = 0) -> tuple[int, ...]:
-    """The hosts of a wing: its home, or else `leader`, and the next ones after its home, in a ring."""
-    first = home if home in usable else leader
+def hosts_for(home: int, usable: Collection[int], factor: int, leader: int = 0, chosen: int = 0) -> tuple[int, ...]:
+    """The hosts of a wing: the host that was chosen for balance, its home, or else `leader`, and the next ones after
+    its home, in a ring.
+    """
+    first = chosen if chosen in usable else home if home in usable else leader
     return tuple(sorted(usable, key=lambda host: (host != first, host < home, host)))[:factor]
 
 
@@ -102,9 +103,20 @@ def reserved_hosts(wings: Iterable[ReplicationGroup]) -> frozenset[int]:
     return frozenset(host for wing in wings if wing.reserved for host in wing.hosts)
 
 
-def least_used(wings: Sequence[ReplicationGroup], used: Mapping[int, int]) -> ReplicationGroup:
-    """The wing for a topic or queue with placement `share`: the one that has the fewest so far."""
-    return min(wings, key=lambda wing: (used.get(wing.number, 0), wing.number))
+def by_load(leaders: Mapping[int, int], loads: Mapping[int, float], placed: Mapping[int, int]) -> list[int]:
+    """Groups in the order in which new topics and queues go to them.
+
+    `leaders` has the host that leads each group, `loads` and `placed` what each host leads: the load of the last
+    minutes, and the number of topics and queues. A host counts by its share of the load plus its share of the number:
+    the load of what was created just now is not known yet, and the number stands for it. In a cluster with little load
+    the number decides.
+    """
+    load, number = max(sum(loads.values()), LITTLE_LOAD), sum(placed.values()) or 1
+
+    def weight(host: int) -> float:
+        return loads.get(host, 0.0) / load + placed.get(host, 0) / number
+
+    return sorted(leaders, key=lambda group: (weight(leaders[group]), group))
 
 
 def lane_of(settings: QueueSettings, message: Outgoing, turn: int) -> int:
@@ -144,15 +156,24 @@ def check_queue(settings: QueueSettings) -> None:
 
 
 def check_letters(name: str, settings: QueueSettings, letters: QueueSettings | None) -> None:
-    """Raises INVALID_CONFIGURATION unless the dead-letter queue is in the same groups: a message moves in one step."""
-    if settings.dead_letters is None or letters is None:
+    """Raises INVALID_CONFIGURATION for a dead-letter queue in another group that could not take all messages."""
+    if settings.dead_letters is None or letters is None or letters.wings == settings.wings:
         return
-    if letters.wings != settings.wings:
+    if settings.whole_bytes_max:
         raise LonghallError(
             Code.INVALID_CONFIGURATION,
-            f"The dead letters of '{name}' have to be kept where it is: '{settings.dead_letters.queue}' is placed "
-            "elsewhere.",
+            f"'{name}' takes messages in chunks (whole_bytes_max), and the chunks stay in their replication group: "
+            f"its dead-letter queue '{settings.dead_letters.queue}' has to be placed like it.",
         )
+
+
+def lane_of_moved(settings: QueueSettings, entry: OutboxEntry, offset: int) -> int:
+    """The lane for a message of another group's outbox. A repeat has the same lane, which recognises it."""
+    if entry.message is not None:
+        return lane_of(settings, entry.message, offset)
+    if settings.fifo:
+        return zlib.crc32(entry.group.encode()) % settings.partitions % len(settings.wings)
+    return offset % len(settings.wings)
 
 
 def configuration_in_wing(configuration: Mapping[str, str], lanes: int) -> dict[str, str]:

@@ -40,3 +40,28 @@ class RemoveTopic(Operation[None]):
 
 class ListTopics(Operation[list[tuple[str, bytes, int]]]):
     """Names, ids and fingerprints of the topics that were placed in this group."""
+
+
+class PartitionSize(msgspec.Struct, array_like=True):
+    """A partition in this group: its bytes on the disk, and the number of offsets that its log spans."""
+
+    number: int
+    size_bytes: int
+    messages: int
+
+
+class MeasureTopics(Operation[dict[str, list[PartitionSize]]]):
+    """The sizes of the partitions of these topics that this group stores."""
+
+    names: list[str]
+
+
+class GroupTraffic(msgspec.Struct, array_like=True):
+    """What a group has accepted since its leader's process started."""
+
+    size_bytes: int
+    messages: int
+
+
+class MeasureTraffic(Operation[GroupTraffic]):
+    """The traffic of this group."""

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from collections.abc import Mapping
+from typing import Protocol, final
 
 from longhall.broker.pending import Pending
 from longhall.broker.queues.sending.transaction import EndedMessages
-from longhall.doors.amqp.channel import Channel, Unacknowledged
+from longhall.cluster.rpc.operation import Caller
+from longhall.doors.amqp.unacknowledged import Unacknowledged
 from longhall.errors import Code, LonghallError
 from longhall.service.exchange_operations import DONE, REQUEUE, CancelConsumer, EndHeld
 from longhall.service.queue_operations import DeleteQueue
+from longhall.service.router import Router
 
-if TYPE_CHECKING:
-    from longhall.doors.amqp.connection import AmqpConnection
+
+class ConsumingConnection(Protocol):
+    """The connection that consumes. `consumers` are those that are open, by their keys in the session."""
+
+    service: Router
+    session_id: str
+
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def consumers(self) -> Mapping[int, object]: ...
 
 
 @final
@@ -40,25 +53,31 @@ def ended_messages(ends: list[tuple[int, list[Unacknowledged]]]) -> list[EndedMe
 class Acknowledgements:
     """The deliveries of one connection that were ended and are not sent to the service yet."""
 
-    def __init__(self, connection: AmqpConnection) -> None:
+    def __init__(self, connection: ConsumingConnection) -> None:
         self._connection = connection
         self._gathered: dict[tuple[str, int], _Ended] = {}
 
-    def end(self, channel: Channel, ended: list[Unacknowledged], how: int) -> None:
-        """Settle, give back or reject deliveries of a channel."""
+    def end(self, ended: list[Unacknowledged], how: int, limited_channel: int | None = None) -> None:
+        """Settle, give back or reject deliveries. `limited_channel` is their channel if it has a limit of its own."""
+        consumers = self._connection.consumers
+        gathered: _Ended | None = None
+        queue = ""
         for one in ended:
-            consumer = one.consumer
-            done = DONE if consumer is not None and consumer.stream is not None else how  # A stream keeps its messages.
-            gathered = self._gathered.get((one.queue, done))
-            if gathered is None:
-                gathered = self._gathered[one.queue, done] = _Ended()
+            is_stream = one.consumer is not None and one.consumer.stream is not None
+            if gathered is None or one.queue != queue or is_stream:
+                queue = one.queue
+                done = DONE if is_stream else how  # A stream keeps its messages.
+                gathered = self._gathered.get((queue, done))
+                if gathered is None:
+                    gathered = self._gathered[queue, done] = _Ended()
             gathered.receipts.append(one.receipt)
+            consumer = one.consumer
             if consumer is not None:
                 consumer.outstanding -= 1
-                if consumer.prefetch and consumer.key in self._connection.consumers:
+                if consumer.prefetch and consumer.key in consumers:
                     gathered.credits[consumer.key] = gathered.credits.get(consumer.key, 0) + 1
-                if channel.limit:
-                    gathered.credits[~channel.number] = gathered.credits.get(~channel.number, 0) + 1
+                if limited_channel is not None:
+                    gathered.credits[~limited_channel] = gathered.credits.get(~limited_channel, 0) + 1
 
     def flush(self) -> list[Pending[None]]:
         """Send what was gathered. Clients get no answer, so mostly nobody waits for one."""

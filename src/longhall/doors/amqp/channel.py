@@ -15,81 +15,16 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, final
 
-from longhall.broker.queues.consumers.session import PushedMessages
-from longhall.broker.queues.consumers.stream_reader import StreamStart
-from longhall.broker.queues.sending.publish import Publication
+from longhall.broker.queues.sending.publication import Publication
 from longhall.doors.amqp.errors import AmqpError, error_of
+from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged, end_deliveries
 from longhall.doors.amqp.wire.methods import Arguments
 from longhall.errors import LonghallError
-from longhall.exchanges.field_table import encode_short
-from longhall.service.exchange_operations import AddConsumer
 
 if TYPE_CHECKING:
     from longhall.doors.amqp.connection import AmqpConnection
 
-UNLIMITED: Final = 1 << 40
 WORK_MAX: Final = 256  # Methods that wait for the one before; beyond it the connection is not read.
-
-
-@final
-class ChannelConsumer:
-    """A consumer of a channel, as the client knows it."""
-
-    __slots__ = (
-        "asked",
-        "counts",
-        "early",
-        "key",
-        "no_ack",
-        "outstanding",
-        "prefetch",
-        "queue",
-        "shown_queue",
-        "stream",
-        "tag",
-        "tag_bytes",
-    )
-
-    def __init__(self, tag: str, key: int, queue: str, shown_queue: str, no_ack: bool, prefetch: int) -> None:
-        self.tag = tag
-        self.tag_bytes = encode_short(tag)
-        self.key = key
-        self.queue = queue
-        self.shown_queue = shown_queue
-        self.no_ack = no_ack
-        self.prefetch = prefetch
-        self.outstanding = 0
-        self.counts = False
-        self.asked: tuple[bool, int] = (False, 0)  # Exclusive, and priority.
-        self.stream: StreamStart | None = None  # Of a stream: where it begins, or goes on at another leader.
-        self.early: (
-            list[PushedMessages] | None
-        ) = []  # Pushes that came before the consumer was confirmed; None afterwards.
-
-    def operation(self, session: str, channel: int) -> AddConsumer:
-        """What opens the consumer, at first or at another leader."""
-        exclusive, priority = self.asked
-        return AddConsumer(
-            self.queue, session, self.key, channel, self.credit, self.no_ack, exclusive, priority, self.stream
-        )
-
-    @property
-    def credit(self) -> int:
-        """The credit of a consumer that is opened now."""
-        return self.prefetch - self.outstanding if self.prefetch and not self.no_ack else UNLIMITED
-
-
-@final
-class Unacknowledged:
-    """One delivery that the client has not ended."""
-
-    __slots__ = ("consumer", "number", "queue", "receipt")
-
-    def __init__(self, number: int, queue: str, receipt: str, consumer: ChannelConsumer | None) -> None:
-        self.number = number
-        self.queue = queue
-        self.receipt = receipt
-        self.consumer = consumer
 
 
 @final
@@ -142,6 +77,11 @@ class Channel:
         """True if too many methods wait behind it."""
         return len(self._work) >= WORK_MAX
 
+    @property
+    def limited(self) -> int | None:
+        """The number of the channel if all its consumers together have a limit."""
+        return self.number if self.limit else None
+
     def take(self, method: int, arguments: Arguments, content: Content | None) -> None:
         """Handle a method, or let it wait for those before it."""
         if self._task is not None:
@@ -172,7 +112,7 @@ class Channel:
             connection.fail(self, error_of(error), method)
         finally:
             self._task = None
-        while self._work and self._task is None and not connection.is_over:
+        while self._work and not self.is_busy and not connection.is_over:
             self._begin(*self._work.popleft())
         connection.worked()
 
@@ -184,23 +124,4 @@ class Channel:
 
     def ended(self, number: int, multiple: bool) -> list[Unacknowledged] | None:
         """Remove deliveries that the client ends: this one, or all up to it (0: all). None for an unknown number."""
-        waiting = self.unacknowledged
-        if not multiple:
-            one = waiting.pop(number, None)
-            return [one] if one is not None else None
-        if number == 0:
-            found = list(waiting.values())
-            waiting.clear()
-            return found
-        if number not in waiting:
-            if not 0 < number <= self.delivery_number:
-                return None
-            # Acknowledging twice up to the same delivery is an error as well, unless something is left below it.
-            if not any(tag < number for tag in waiting):
-                return None
-        tags: list[int] = []
-        for tag in waiting:
-            if tag > number:
-                break
-            tags.append(tag)
-        return [waiting.pop(tag) for tag in tags]
+        return end_deliveries(self.unacknowledged, self.delivery_number, number, multiple)

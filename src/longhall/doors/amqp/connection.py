@@ -27,13 +27,16 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.acknowledgements import Acknowledgements
 from longhall.doors.amqp.alarms import Blockage
-from longhall.doors.amqp.channel import Channel, ChannelConsumer, Content
+from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.handlers.table import HANDLERS
 from longhall.doors.amqp.handshake import Handshake
+from longhall.doors.amqp.intake import Intake
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
+from longhall.doors.amqp.unacknowledged import ChannelConsumer
+from longhall.doors.amqp.virtual_host import has_virtual_host
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import (
     BODY,
@@ -84,6 +87,7 @@ class AmqpConnection(asyncio.Protocol):
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
         self.is_over = False
+        self.is_closing = False
         self.active_s = 0.0
         self.requests = 0
         self._loop = loop
@@ -95,9 +99,9 @@ class AmqpConnection(asyncio.Protocol):
         self._is_flushing = False
         self._is_writable = True
         self._is_paused = False
+        self._intake = Intake(self, server.message_bytes_max)
         self._bodies = ContentAdmission(server.budget, self._pace, self._give_up_bodies)
         self.blockage = Blockage(server.alarms, self.write, self.worked)
-        self._closing = False
         self._last_received_s = 0.0
         self._last_sent_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -214,6 +218,11 @@ class AmqpConnection(asyncio.Protocol):
         most = (self.handshake.frame_max or FRAME_MAX) if self.handshake.state == "running" else HANDSHAKE_FRAME_MAX
         while at + 7 <= end and not self.is_over:
             kind = data[at]
+            if kind == METHOD and self.handshake.state == "running":
+                taken = self._intake.take(data, at, most)
+                if taken != at:
+                    at = taken
+                    continue
             size = int.from_bytes(data[at + 3 : at + 7], "big")
             if size > most + FRAME_OVERHEAD and self.handshake.state == "running":
                 raise AmqpError(errors.FRAME_ERROR, f"a frame of {size} bytes is larger than {most}")
@@ -238,7 +247,7 @@ class AmqpConnection(asyncio.Protocol):
             if number:
                 raise AmqpError(errors.UNEXPECTED_FRAME, "a heartbeat belongs to channel 0")
             return
-        if self._closing:
+        if self.is_closing:
             if kind == METHOD and data[at : at + 4] == methods.CONNECTION_CLOSE_OK.to_bytes(4, "big"):
                 self.close()
             elif kind == METHOD and data[at : at + 4] == methods.CONNECTION_CLOSE.to_bytes(4, "big"):
@@ -268,7 +277,7 @@ class AmqpConnection(asyncio.Protocol):
             self.publisher.flush()
             self.acknowledgements.flush()
             self.start(self._close_politely())
-            self._closing = True
+            self.is_closing = True
         elif method == methods.CONNECTION_CLOSE:
             self.write(method_frame(0, methods.CONNECTION_CLOSE_OK))
             self.close()
@@ -412,13 +421,13 @@ class AmqpConnection(asyncio.Protocol):
 
     def _refuse(self, error: AmqpError) -> None:
         """Close the connection because of an error."""
-        if self.is_over or self._closing:
+        if self.is_over or self.is_closing:
             return
         self.server.count_error(error.reply)
         if self.handshake.state in ("header", "start", "tune") and not self.handshake.tells(error):
             self.close()
             return
-        self._closing = True
+        self.is_closing = True
         for channel in self.channels.values():
             channel.abandon()
         class_id, method_id = error.method >> 16, error.method & 0xFFFF
@@ -435,7 +444,7 @@ class AmqpConnection(asyncio.Protocol):
             self.close()
 
     async def _open(self, host: str) -> None:
-        if not await self.server.has_host(host):
+        if not await has_virtual_host(self.service, host):
             self._refuse(AmqpError(errors.NOT_ALLOWED, f"vhost {host} not found", methods.CONNECTION_OPEN))
             return
         self.host = host

@@ -69,7 +69,7 @@ COMPARED: Final = (
     MAX_AGE,
     SEGMENT_BYTES,
 )
-_ACCEPTED: Final = frozenset((*COMPARED, "x-queue-mode", "x-queue-version"))
+ACCEPTED: Final = frozenset((*COMPARED, "x-queue-mode", "x-queue-version"))
 
 
 def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: str, arguments: bytes) -> QueueSettings:
@@ -78,7 +78,7 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
     resource = queue_text(name, host)
     check = _Arguments(table, resource)
     for key in table:
-        if key.startswith("x-") and key not in _ACCEPTED:
+        if key.startswith("x-") and key not in ACCEPTED:
             raise precondition(f"invalid arg '{key}' for {resource}: it would have no effect")
     kind = check.text(TYPE, CLASSIC)
     if kind == STREAM:

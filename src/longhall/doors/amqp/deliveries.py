@@ -6,10 +6,11 @@ queue delivers again, get properties that are made here.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
 from longhall.doors.amqp.publications import properties_from
-from longhall.doors.amqp.wire.frames import content_frames
+from longhall.doors.amqp.wire.frames import append_content, content_frames
 from longhall.doors.amqp.wire.methods import BASIC_DELIVER, BASIC_GET_OK
 from longhall.exchanges.field_table import (
     EMPTY_TABLE,
@@ -26,6 +27,7 @@ DELIVERY_COUNT: Final = "x-delivery-count"
 STREAM_OFFSET: Final = "x-stream-offset"
 _DELIVER: Final = BASIC_DELIVER.to_bytes(4, "big")
 _GET_OK: Final = BASIC_GET_OK.to_bytes(4, "big")
+_NUMBER: Final = Struct(">Q?")  # Delivery tag and redelivered.
 
 
 def address_and_properties(delivery: Delivery, queue: str, counts: bool) -> tuple[bytes, bytes]:
@@ -67,14 +69,23 @@ def _with_number(raw: bytes, name: str, number: int) -> bytes:
     return encode_properties(properties)
 
 
-def deliver_frames(
-    channel: int, tag: bytes, number: int, delivery: Delivery, queue: str, counts: bool, frame_max: int
-) -> bytes:
-    """basic.deliver. `tag` is the consumer tag as a short string, `counts` that redeliveries are counted."""
+def append_delivery(
+    parts: list[bytes],
+    channel: int,
+    tag: bytes,
+    number: int,
+    delivery: Delivery,
+    queue: str,
+    counts: bool,
+    frame_max: int,
+) -> None:
+    """Append basic.deliver to other frames, as parts to be joined.
+
+    `tag` is the consumer tag as a short string, `counts` that redeliveries are counted.
+    """
     address, properties = address_and_properties(delivery, queue, counts)
-    redelivered = b"\1" if delivery.attempts > 1 else b"\0"
-    payload = _DELIVER + tag + number.to_bytes(8, "big") + redelivered + address
-    return content_frames(channel, payload, properties, delivery.body, frame_max)
+    payload = _DELIVER + tag + _NUMBER.pack(number, delivery.attempts > 1) + address
+    append_content(parts, channel, payload, properties, delivery.body, frame_max)
 
 
 def get_frames(
@@ -82,6 +93,5 @@ def get_frames(
 ) -> bytes:
     """basic.get_ok."""
     address, properties = address_and_properties(delivery, queue, counts)
-    redelivered = b"\1" if delivery.attempts > 1 else b"\0"
-    payload = _GET_OK + number.to_bytes(8, "big") + redelivered + address + min(left, 0xFFFFFFFF).to_bytes(4, "big")
+    payload = _GET_OK + _NUMBER.pack(number, delivery.attempts > 1) + address + min(left, 0xFFFFFFFF).to_bytes(4, "big")
     return content_frames(channel, payload, properties, delivery.body, frame_max)

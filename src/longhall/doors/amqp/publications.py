@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from longhall.broker.queues.sending.publish import Publication
+from longhall.broker.queues.sending.publication import Publication
 from longhall.doors.amqp.errors import PRECONDITION_FAILED, AmqpError, precondition
 from longhall.exchanges.field_table import (
     EMPTY_TABLE,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longhall.broker.queues.consumers.session import PushedMessages
-from longhall.doors.amqp.channel import Unacknowledged
-from longhall.doors.amqp.deliveries import deliver_frames, with_stream_offset
+from longhall.doors.amqp.channel import Channel
+from longhall.doors.amqp.deliveries import append_delivery, with_stream_offset
+from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.exchanges.field_table import encode_short
@@ -37,23 +38,32 @@ def take_push(connection: AmqpConnection, push: PushedMessages, is_direct: bool)
         if connection.handshake.capabilities.get("consumer_cancel_notify") is True:
             connection.write(method_frame(channel.number, methods.BASIC_CANCEL, consumer.tag, True))
         return
-    frame_max = connection.handshake.frame_max
     if consumer.stream is not None:
         consumer.stream.offset = push.deliveries[-1].offset + 1
         for delivery in push.deliveries:
             delivery.amqp = with_stream_offset(delivery, consumer.shown_queue)
-    for delivery in push.deliveries:
-        channel.delivery_number += 1
-        number = channel.delivery_number
-        if not consumer.no_ack:
-            consumer.outstanding += 1
+    _deliver(connection, channel, consumer, push.deliveries)
+
+
+def _deliver(
+    connection: AmqpConnection, channel: Channel, consumer: ChannelConsumer, deliveries: list[Delivery]
+) -> None:
+    """Send messages to a consumer, in one piece."""
+    frame_max: int = connection.handshake.frame_max
+    tag, queue, counts = consumer.tag_bytes, consumer.shown_queue, consumer.counts
+    holds = not consumer.no_ack
+    number = channel.delivery_number
+    parts: list[bytes] = []
+    for delivery in deliveries:
+        number += 1
+        if holds:
             channel.unacknowledged[number] = Unacknowledged(number, consumer.queue, delivery.receipt, consumer)
-        connection.write(
-            deliver_frames(
-                channel.number, consumer.tag_bytes, number, delivery, consumer.shown_queue, consumer.counts, frame_max
-            )
-        )
-    connection.server.delivered += len(push.deliveries)
+        append_delivery(parts, channel.number, tag, number, delivery, queue, counts, frame_max)
+    channel.delivery_number = number
+    if holds:
+        consumer.outstanding += len(deliveries)
+    connection.write(b"".join(parts))
+    connection.server.delivered += len(deliveries)
 
 
 def _reply(connection: AmqpConnection, delivery: Delivery) -> None:
@@ -63,7 +73,9 @@ def _reply(connection: AmqpConnection, delivery: Delivery) -> None:
     channel.delivery_number += 1
     tag = encode_short(channel.reply_tag)
     frame_max = connection.handshake.frame_max
-    connection.write(deliver_frames(channel.number, tag, channel.delivery_number, delivery, "", False, frame_max))
+    parts: list[bytes] = []
+    append_delivery(parts, channel.number, tag, channel.delivery_number, delivery, "", False, frame_max)
+    connection.write(b"".join(parts))
 
 
 def _return(connection: AmqpConnection, push: PushedMessages) -> None:

@@ -14,13 +14,10 @@ from typing import Final, final
 from longhall.doors.amqp.alarms import Alarms
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
-from longhall.errors import Code, LonghallError
 from longhall.exchanges.field_table import encode_table
-from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import Budget
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.credentials import Credentials
-from longhall.service.exchange_operations import ListExchanges
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Clock, Entropy, Network
@@ -134,18 +131,6 @@ class AmqpServer:
     def new_name(self) -> str:
         """The random part of a generated name."""
         return urlsafe_b64encode(self._entropy.bytes(NAME_BYTES)).decode().rstrip("=")
-
-    async def has_host(self, host: str) -> bool:
-        """True if there is a virtual host of this name."""
-        if host == DEFAULT_HOST:
-            return True
-        try:
-            await self.service.call(ListExchanges(host))
-        except LonghallError as error:
-            if error.code is not Code.UNKNOWN_VIRTUAL_HOST:
-                raise
-            return False
-        return True
 
     def count_error(self, reply: int) -> None:
         """Count an error that was sent to a client."""

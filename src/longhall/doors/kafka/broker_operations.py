@@ -1,18 +1,26 @@
-"""The settings of this broker as Kafka's tools see them, and the levels of its loggers.
+"""The configurations of brokers as Kafka's tools see them, and the levels of this broker's loggers.
 
-The settings of a node are fixed when it starts, so changing one is refused as Kafka refuses a static configuration. The
-levels of loggers change at once and last until the node stops, as in Kafka.
+Those of `broker.broker_configuration` change at run time, for one broker or for all; the leader of the main hall
+commits the change. All others are fixed when a node starts, so changing one is refused as Kafka refuses a static
+configuration. The levels of loggers change at once and last until the node stops, as in Kafka.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
+from longhall.broker.broker_configuration import ALL_BROKERS, DYNAMIC, ONLY_FOR_TOPICS
+from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.topic_operations import ConfigurationAction, ConfigurationChange
 from longhall.errors import Code, LonghallError
+from longhall.service.broker_operations import ConfigureBroker
+
+# Kafka's numbers for the sources of values.
+FROM_BROKER: Final = 2
+FROM_ALL_BROKERS: Final = 3
+FROM_FILE: Final = 4
 
 ROOT_LOGGER: Final = "longhall"
 LEVELS: Final = {
@@ -26,13 +34,35 @@ LEVELS: Final = {
 _NAMES: Final = {level: name for name, level in reversed(LEVELS.items())}
 
 
-def describe_broker(door: Door, name: str) -> dict[str, str]:
-    """The settings of this broker; none for the empty name, which stands for defaults of all brokers that were changed
-    at run time.
+class Value(NamedTuple):
+    """One value of a configuration, and where it comes from."""
+
+    value: str
+    source: int
+
+
+def describe_broker(door: Door, name: str) -> dict[str, list[Value]]:
+    """The configurations of this broker, each with all its values: the first one holds. The empty name stands for the
+    defaults of all brokers that were given at run time.
     """
     _check_broker(door, name)
-    if not name:
-        return {}
+    brokers = door.hall.catalogue.brokers
+    found: dict[str, list[Value]] = {}
+    for broker, source in ((str(door.node_id), FROM_BROKER), (ALL_BROKERS, FROM_ALL_BROKERS)):
+        for setting, value in brokers.get(broker, {}).items() if name or broker == ALL_BROKERS else ():
+            found.setdefault(setting, []).append(Value(value, source))
+    for setting, value in _at_start(door, name).items() if name else ():
+        found.setdefault(setting, []).append(Value(value, FROM_FILE))
+    return found
+
+
+def dynamic_values(door: Door, setting: str) -> list[Value]:
+    """The values that one configuration of this broker got at run time; the first one holds."""
+    found = describe_broker(door, str(door.node_id)).get(setting, [])
+    return [value for value in found if value.source != FROM_FILE]
+
+
+def _at_start(door: Door, name: str) -> dict[str, str]:
     address = f"[{door.host}]" if ":" in door.host else door.host
     listener = f"PLAINTEXT://{address}:{door.port}"
     rack = {"broker.rack": door.rack} if door.rack else {}
@@ -40,16 +70,29 @@ def describe_broker(door: Door, name: str) -> dict[str, str]:
     return {**own, **door.broker_settings()}
 
 
-def refuse_broker_change(door: Door, name: str, settings: Iterable[str]) -> None:
-    """Raises the error that Kafka has for configurations that need a restart, or do not exist."""
-    _check_broker(door, name)
-    known = describe_broker(door, str(door.node_id))
-    unknown = [setting for setting in settings if setting not in known]
+async def change_broker(
+    door: Door, name: str, changes: Sequence[ConfigurationChange], *, replace: bool, validate_only: bool
+) -> None:
+    """Change configurations of one broker, or of all (the empty name). Raises the error that Kafka has for those that
+    need a restart, or do not exist.
+    """
+    fixed = [change.name for change in changes if change.name not in DYNAMIC]
+    by_topic = [setting for setting in fixed if setting in ONLY_FOR_TOPICS]
+    if by_topic:
+        reason = f"Cannot update these configs dynamically: {', '.join(by_topic)}. Set them for each topic."
+        raise LonghallError(Code.INVALID_REQUEST, reason)
+    known = _at_start(door, str(door.node_id))
+    unknown = [setting for setting in fixed if setting not in known]
     if unknown:
         raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown broker config name: {unknown[0]}")
-    named = ", ".join(settings)
-    reason = f"Cannot update these configs dynamically: {named}. They are settings of the node: `longhall settings`."
-    raise LonghallError(Code.INVALID_REQUEST, reason)
+    if fixed:
+        raise LonghallError(
+            Code.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: {', '.join(fixed)}. They are settings of the node: "
+            "`longhall settings`.",
+        )
+    operation = ConfigureBroker(name, list(changes), replace, validate_only)
+    await (door.service.call(operation) if door.main is None else door.main.call(operation))
 
 
 def describe_loggers(door: Door, name: str) -> dict[str, str]:

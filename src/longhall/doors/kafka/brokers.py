@@ -38,6 +38,13 @@ def brokers_of(door: Door) -> list[Broker]:
     return [found[number] for number in sorted(found)]
 
 
+def broker_names(door: Door) -> set[str]:
+    """The numbers of all brokers that may have configurations: the live ones and the replicas of the hall."""
+    leadership = door.hall.leadership
+    replicas = leadership.replicas(CATALOGUE_SHARD) if leadership is not None else []
+    return {str(number) for number in [*replicas, *(broker.node_id for broker in brokers_of(door))]}
+
+
 def controller_of(door: Door) -> int:
     """The broker that creates and changes topics: the leader of the catalogue."""
     return leader_of(door.hall, door.node_id, CATALOGUE_SHARD)

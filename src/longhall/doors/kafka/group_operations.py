@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from longhall.broker.configuration_changes import ConfigurationChange, changed
 from longhall.broker.group_coordinator import GroupCoordinator
-from longhall.doors.kafka.topic_operations import ConfigurationAction, ConfigurationChange
 from longhall.errors import Code, LonghallError
 from longhall.topics.group_configuration import SETTINGS
 from longhall.topics.share_settings import SETTINGS as SHARE_SETTINGS
@@ -32,22 +32,13 @@ async def change_configuration(
     coordinator: GroupCoordinator, group_id: str, changes: Sequence[ConfigurationChange], validate_only: bool = False
 ) -> None:
     """Change some settings of a group, all of them or none."""
-    wanted = coordinator.group_configuration(group_id)
-    names = [change.name for change in changes]
-    if len(set(names)) != len(names):
-        raise LonghallError(Code.INVALID_REQUEST, "A configuration is changed twice in one request.")
-    for change in changes:
-        if change.action is ConfigurationAction.DELETE:
-            if change.name not in SETTINGS and change.name not in SHARE_SETTINGS:
-                raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown group config name: {change.name}")
-            wanted.pop(change.name, None)
-        elif change.action is not ConfigurationAction.SET:
-            raise LonghallError(Code.INVALID_CONFIGURATION, f"Configuration {change.name} is not a list.")
-        elif change.value is None:
-            raise LonghallError(Code.INVALID_REQUEST, f"Configuration {change.name} needs a value.")
-        else:
-            wanted[change.name] = change.value
+    wanted = changed(coordinator.group_configuration(group_id), changes, _check_name, lambda name: None)
     await configure_group(coordinator, group_id, wanted, validate_only)
+
+
+def _check_name(name: str) -> None:
+    if name not in SETTINGS and name not in SHARE_SETTINGS:
+        raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown group config name: {name}")
 
 
 def describe_configuration(coordinator: GroupCoordinator, group_id: str) -> dict[str, tuple[str, str, bool]]:

@@ -169,7 +169,7 @@ _ROWS: Final = (
     _row("AddPartitionsToTxn", add_partitions_to_txn.handle, Follower.NOT_COORDINATOR),
     _row("AddOffsetsToTxn", add_offsets_to_txn.handle, Follower.NOT_COORDINATOR),
     _row("EndTxn", end_txn.handle, Follower.NOT_COORDINATOR),
-    _row("WriteTxnMarkers", write_txn_markers.handle, Follower.NOT_LEADER),
+    _row("WriteTxnMarkers", write_txn_markers.handle, Follower.NOT_LEADER, in_group=True),
     _row("TxnOffsetCommit", txn_offset_commit.handle, Follower.NOT_COORDINATOR),
     _row("DescribeConfigs", describe_configs.handle, _describe_configs, in_group=_of_brokers),
     _row("AlterConfigs", alter_configs.handle, _alter_configs, in_group=_of_brokers),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, cast, final
@@ -18,13 +17,15 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.handlers.api_versions import refuse_version
 from longhall.doors.kafka.not_leader import answer
 from longhall.doors.kafka.operations import OPERATIONS, Operation
+from longhall.doors.kafka.refused_responses import refused_part
 from longhall.doors.kafka.share_exchange import release_disconnected
-from longhall.doors.kafka.wire.apis import decode_request, encode_response
+from longhall.doors.kafka.wire.apis import API, decode_request, encode_response
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_header
 from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import SLOW_CHECK_S, Budget
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.memory_pressure import MemoryPressure
 from longhall.meters import Histogram
 from longhall.world.ports import Network
 
@@ -60,7 +61,9 @@ class KafkaServer(Gate):
             connections_max, connections_per_address_max, "kafka"
         )
         self.seconds: dict[int, Histogram] = {}
-        self.failures: Counter[tuple[int, int]] = Counter()  # By API and error.
+        self._pressures = [MemoryPressure(budget, "requests")]  # Every process has this door, so it looks for all.
+        if budget.unauthenticated is not budget:
+            self._pressures.append(MemoryPressure(budget.unauthenticated, "unauthenticated"))
         self._idle_s = idle_s
         self._loop = asyncio.get_running_loop()
         door.fairness.later = self._loop.call_soon
@@ -113,6 +116,8 @@ class KafkaServer(Gate):
         now_s = self._loop.time()
         self.budget.drop_slow(now_s)
         self.budget.unauthenticated.drop_slow(now_s)
+        for pressure in self._pressures:
+            pressure.look()
         self._looker = self._loop.call_later(SLOW_CHECK_S, self._look)
 
     def let_go(self) -> None:
@@ -218,6 +223,9 @@ class KafkaServer(Gate):
 
     def _answer(self, call: Call, message: Message) -> None:
         header = call.header
+        refused = refused_part(message)
+        if refused is not None:
+            self.door.refused.note(API[header.api_key].name, refused.error, refused.reason, call.started_s)
         call.ready([encode_response(header.correlation_id, header.api_key, header.version, message)])
 
     def observe(self, call: Call, now_s: float) -> None:

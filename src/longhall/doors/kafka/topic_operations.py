@@ -18,13 +18,13 @@ or error numbers of Kafka's protocol, nor a connection: the handlers translate.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import Final
 
 import msgspec
 
 from longhall.broker import topic_administration
 from longhall.broker.configuration import LIST, PLACEMENT, SETTINGS, WINGS, defaults
+from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange, changed
 from longhall.broker.hall import Hall
 from longhall.broker.topic_placement import is_for_wings
 from longhall.doors.kafka.placements import Placement, Placements
@@ -66,23 +66,6 @@ class TopicDescription(msgspec.Struct, array_like=True):
     partitions: list[Placement]
 
 
-class ConfigurationAction(Enum):
-    """What a change does with the value of a setting."""
-
-    SET = "set"
-    DELETE = "delete"
-    APPEND = "append"
-    SUBTRACT = "subtract"
-
-
-class ConfigurationChange(msgspec.Struct, array_like=True):
-    """One change of one setting. APPEND and SUBTRACT are for lists; DELETE alone needs no value."""
-
-    name: str
-    action: ConfigurationAction
-    value: str | None = None
-
-
 async def create_topic(
     hall: Hall,
     node_id: int,
@@ -102,7 +85,10 @@ async def create_topic(
     if assignments and is_for_wings(hall, configuration):
         raise LonghallError(Code.INVALID_REPLICA_ASSIGNMENT, "The cluster chooses the hosts of a topic in wings.")
     count = _count_partitions(replicas_of_hall(hall, node_id), partitions, replicas, assignments)
-    made = await topic_administration.create_topic(hall, name, count, configuration, validate_only)
+    copies_min = None if assignments else max(replicas, 0)
+    made = await topic_administration.create_topic(
+        hall, name, count, configuration, validate_only, copies_min=copies_min
+    )
     usual = defaults(hall.options)
     copies = len(replicas_of_hall(hall, node_id))
     if made is None:
@@ -233,33 +219,20 @@ def _check_assignments(nodes: list[int], assignments: Sequence[Sequence[int]]) -
 
 
 def _changed(have: TopicConfiguration, changes: Sequence[ConfigurationChange]) -> dict[str, str]:
-    wanted = dict(have.configuration)
-    names = [change.name for change in changes]
-    if len(set(names)) != len(names):
-        raise LonghallError(Code.INVALID_REQUEST, "A configuration is changed twice in one request.")
-    for change in changes:
-        if change.name not in SETTINGS:
-            raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown topic config name: {change.name}")
-        if change.action is ConfigurationAction.DELETE:
-            if change.name in (PLACEMENT, WINGS):  # Unless it has the default anyway, the broker says why not.
-                wanted[change.name] = have.defaults[change.name]
-            else:
-                wanted.pop(change.name, None)
-        elif change.value is None:
-            raise LonghallError(Code.INVALID_REQUEST, f"Configuration {change.name} needs a value.")
-        elif change.action is ConfigurationAction.SET:
-            wanted[change.name] = change.value
-        else:
-            value = wanted.get(change.name, have.defaults[change.name])
-            wanted[change.name] = _changed_list(change.name, value, change.action, change.value)
-    return wanted
+    # A placement that is deleted is set to its default: unless it has that anyway, the broker says why not.
+    explicit = [
+        ConfigurationChange(change.name, ConfigurationAction.SET, have.defaults[change.name])
+        if change.action is ConfigurationAction.DELETE and change.name in (PLACEMENT, WINGS)
+        else change
+        for change in changes
+    ]
+    return changed(have.configuration, explicit, _check_name, lambda name: _list_default(have, name))
 
 
-def _changed_list(name: str, value: str, action: ConfigurationAction, words: str) -> str:
-    if SETTINGS[name].kind != LIST:
-        raise LonghallError(Code.INVALID_CONFIGURATION, f"Configuration {name} is not a list.")
-    have = [word for word in value.split(",") if word]
-    named = [word for word in words.split(",") if word]
-    if action is ConfigurationAction.APPEND:
-        return ",".join(have + [word for word in named if word not in have])
-    return ",".join(word for word in have if word not in named)
+def _check_name(name: str) -> None:
+    if name not in SETTINGS:
+        raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown topic config name: {name}")
+
+
+def _list_default(have: TopicConfiguration, name: str) -> str | None:
+    return have.defaults[name] if SETTINGS[name].kind == LIST else None

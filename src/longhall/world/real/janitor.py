@@ -1,7 +1,8 @@
 """The node's side of the janitor: slow jobs in a process of their own, cold reads in two threads.
 
-One job runs at a time; others wait in a bounded queue. The process starts with the first job, and again after it died.
-The job that was running then fails with OSError: jobs can safely be run again.
+One job runs at a time; others wait in a bounded queue. The process starts with a job, ends when it has had none for a
+while (it takes 20 MB, and a host of a cluster has several), and starts again after it died. The job that was running
+then fails with OSError: jobs can safely be run again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from longhall.world.real.memory import MUCH_BYTES, give_back_memory
 JOBS_WAITING_MAX: Final = 256
 READS_WAITING_MAX: Final = 4096
 READ_THREADS: Final = 2
+IDLE_S: Final = 20.0  # After so long without a job, the process ends.
 READAHEAD_BYTES: Final = 4 << 20
 _PROGRAM: Final = "longhall.world.real.janitor_process"
 
@@ -34,9 +36,11 @@ _PROGRAM: Final = "longhall.world.real.janitor_process"
 class RealJanitor:
     """The janitor's process and threads. `jobs_module` is the module with the table BACKGROUND_JOBS."""
 
-    def __init__(self, data_directory: str, jobs_module: str) -> None:
+    def __init__(self, data_directory: str, jobs_module: str, idle_s: float = IDLE_S) -> None:
         self._data_directory = os.path.abspath(data_directory)
         self._jobs_module = jobs_module
+        self._idle_s = idle_s
+        self._ending: asyncio.TimerHandle | None = None
         self._turn = asyncio.Lock()
         self._jobs = 0
         self._reads = 0
@@ -54,6 +58,7 @@ class RealJanitor:
                 answer = await self._exchange(request)
         finally:
             self._jobs -= 1
+            self._end_later()
         if len(request) > MUCH_BYTES:
             del request
             give_back_memory()
@@ -74,6 +79,8 @@ class RealJanitor:
         return await asyncio.shield(future)
 
     def close(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
         self._stop()
         if self._readers is not None:
             self._readers.shutdown(wait=True)
@@ -82,6 +89,15 @@ class RealJanitor:
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
+
+    def _end_later(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+        self._ending = asyncio.get_running_loop().call_later(self._idle_s, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        if self._jobs == 0:
+            self._stop()
 
     def _read_ended(self, file: RealFile) -> None:
         self._reads -= 1

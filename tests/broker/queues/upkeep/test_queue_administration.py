@@ -5,14 +5,57 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
 from longhall.broker.checkpoint import checkpoint
+from longhall.broker.feature_gates import QUEUE_RULES_LEVEL
 from longhall.broker.log_cleaner import LogCleaner
-from longhall.errors import Code
-from longhall.queues.settings import DeadLetters, QueueSettings
+from longhall.errors import Code, LonghallError
+from longhall.queues.settings import DeadLetters, DeliveryHours, DeliveryWindow, QueueSettings, RetryPolicy
+from longhall.shards.replica import Replica
 from tests.broker.queues.rig import KEEP, Queues, Rig
 
 OSLO = QueueSettings(filter="city = 'Oslo'")
+
+
+NEWER = {
+    "late_stamped": QueueSettings(late_stamped="head"),
+    "profile": QueueSettings(profile="latency"),
+    "delivery=exactly-once": QueueSettings(delivery="exactly-once", deduplication="id"),
+    "dead_letters.after_delete": QueueSettings(dead_letters=DeadLetters(queue="dead", after_delete=True)),
+    "retry.lapsed": QueueSettings(retry=RetryPolicy(lapsed=True)),
+    "retry.sends": QueueSettings(retry=RetryPolicy(sends=True)),
+    "hours.also": QueueSettings(
+        hours=DeliveryHours(from_minute=0, to_minute=60, also=(DeliveryWindow(from_minute=90, to_minute=99),))
+    ),
+    "hours.zone": QueueSettings(hours=DeliveryHours(from_minute=0, to_minute=60, zone="Europe/Oslo")),
+}
+
+
+@pytest.mark.parametrize("name", NEWER)
+def test_settings_that_an_older_leader_would_ignore_need_their_feature_level(name: str) -> None:
+    async def play(queues: Queues) -> None:
+        hall = queues.life.hall
+        await queues.desk.create("dead", QueueSettings())
+        await queues.desk.create("plain", QueueSettings())
+        hall.replica = Replica(1)
+        hall.feature_level = QUEUE_RULES_LEVEL - 1
+        with pytest.raises(LonghallError, match="longhall cluster upgrade") as refused:
+            await queues.desk.create("new", NEWER[name])
+        assert refused.value.code is Code.INVALID_CONFIGURATION
+        assert str(refused.value).startswith(f"{name} of a queue")
+        if name != "late_stamped":
+            with pytest.raises(LonghallError, match="longhall cluster upgrade"):
+                await queues.desk.configure("plain", NEWER[name])
+        assert hall.running_queue("new") is None
+        hall.feature_level = QUEUE_RULES_LEVEL
+        await queues.desk.create("new", NEWER[name])
+        hall.feature_level = QUEUE_RULES_LEVEL - 1
+        changed = msgspec.structs.replace(NEWER[name], lease_ms=5_000)
+        await queues.desk.configure("new", changed)  # What it has may stay.
+        hall.replica = None
+
+    Rig().live(play)
 
 
 def test_a_queue_over_a_topic_has_only_matching_messages() -> None:

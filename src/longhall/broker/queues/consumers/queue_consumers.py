@@ -1,4 +1,6 @@
-"""The consumers of one queue, and the task that leases messages for them and pushes these.
+"""The consumers of one queue, and the tasks that lease messages for them and push these.
+
+Consumers without a filter have one task, and so have all consumers with the same filter.
 
     messages are given to    the consumers of the highest priority that have credit and whose client reads, in turn
     single active consumer   only the consumer that came first
@@ -19,6 +21,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.pending import Pending, started
 from longhall.broker.queues.consumers.session import SESSION_LEASE_MS, Consumer, PushedMessages
 from longhall.broker.queues.delivery.receive import receive
+from longhall.broker.queues.delivery.receiver_filters import FILTERS_MAX
 from longhall.broker.queues.delivery.settle import hand_back, settle
 from longhall.broker.queues.large_messages.reassembly import read_part
 from longhall.broker.queues.running_queue import RunningQueue
@@ -26,6 +29,7 @@ from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.messages import Delivery
+from longhall.queues.selector import compile_filter
 
 BATCH_MAX: Final = 256  # Messages that are leased together.
 WAIT_MS: Final = 3_600_000
@@ -44,27 +48,89 @@ class QueueConsumers:
         self.consumers: list[Consumer] = []
         self._hall = hall
         self._on_gone = on_gone
-        self._turn = 0
-        self._wake = asyncio.Event()
-        self._waiting: Pending[list[Delivery]] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._pushes: dict[str, _Push] = {}  # By filter.
 
     def add(self, consumer: Consumer) -> None:
-        """A new consumer."""
+        """A new consumer. INVALID_REQUEST for a filter that is none, OVERLOADED if the queue has too many of them."""
+        if consumer.filter and consumer.filter not in self._pushes:
+            if len(self._pushes) >= FILTERS_MAX:
+                raise LonghallError(Code.OVERLOADED, f"the consumers of one queue have at most {FILTERS_MAX} filters")
+            compile_filter(consumer.filter)
         at = len(self.consumers)
         while at > 0 and self.consumers[at - 1].priority < consumer.priority and not self._is_single:
             at -= 1
         self.consumers.insert(at, consumer)
+        push = self._pushes.get(consumer.filter)
+        if push is None:
+            push = self._pushes[consumer.filter] = _Push(self._hall, self, consumer.filter)
+        push.start()
         self.changed()
-        if self._task is None:
-            self._task = self._hall.background.start("push", self._run)
 
     def remove(self, consumer: Consumer) -> None:
         """A consumer is gone; nothing is pushed to it any more."""
         self.consumers.remove(consumer)
-        if not self.consumers:
-            self.stop()
+        if not any(other.filter == consumer.filter for other in self.consumers):
+            self._pushes.pop(consumer.filter).stop()
         self.changed()
+
+    def stop(self) -> None:
+        """End all tasks."""
+        for push in self._pushes.values():
+            push.stop()
+
+    def changed(self) -> None:
+        """Credit was given, or a client reads again."""
+        for push in self._pushes.values():
+            push.wake.set()
+
+    def gone(self) -> None:
+        """The queue was deleted: its consumers are told, and every task ends."""
+        self._on_gone(self)
+        self.changed()
+
+    @property
+    def has_credit(self) -> bool:
+        """True if a message would be pushed at once, whatever it is."""
+        return self.wanted("") > 0
+
+    @property
+    def _is_single(self) -> bool:
+        amqp = self.queue.settings.amqp
+        return amqp is not None and amqp.single_active
+
+    def able(self, filter: str) -> list[Consumer]:
+        """The consumers with this filter and of the highest priority that can be given a message now."""
+        able: list[Consumer] = []
+        for consumer in self.consumers[:1] if self._is_single else self.consumers:
+            if able and consumer.priority < able[0].priority:
+                break
+            if consumer.filter == filter and consumer.is_able:
+                able.append(consumer)
+        return able
+
+    def wanted(self, filter: str) -> int:
+        """How many messages the consumers with this filter can be given now."""
+        return sum(consumer.room for consumer in self.able(filter))
+
+
+@final
+class _Push:
+    """The task that leases messages for the consumers with one filter, and pushes them."""
+
+    def __init__(self, hall: Hall, consumers: QueueConsumers, filter: str) -> None:
+        self.wake = asyncio.Event()
+        self._hall = hall
+        self._consumers = consumers
+        self._queue = consumers.queue
+        self._filter = filter
+        self._turn = 0
+        self._waiting: Pending[list[Delivery]] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, if it has not begun."""
+        if self._task is None:
+            self._task = self._hall.background.start("push", self._run)
 
     def stop(self) -> None:
         """End the task."""
@@ -74,51 +140,24 @@ class QueueConsumers:
             self._task.cancel()
         self._task = None
 
-    def changed(self) -> None:
-        """Credit was given, or a client reads again."""
-        self._wake.set()
-
-    @property
-    def has_credit(self) -> bool:
-        """True if a message would be pushed at once."""
-        return self._wanted() > 0
-
-    @property
-    def _is_single(self) -> bool:
-        amqp = self.queue.settings.amqp
-        return amqp is not None and amqp.single_active
-
-    def _able(self) -> list[Consumer]:
-        """The consumers of the highest priority that can be given a message now."""
-        able: list[Consumer] = []
-        for consumer in self.consumers[:1] if self._is_single else self.consumers:
-            if able and consumer.priority < able[0].priority:
-                break
-            if consumer.is_able:
-                able.append(consumer)
-        return able
-
-    def _wanted(self) -> int:
-        return sum(consumer.room for consumer in self._able())
-
     async def _run(self) -> None:
         own = self._task
-        while self.consumers and self._task is own:
-            wanted = min(self._wanted(), BATCH_MAX)
+        while self._consumers.consumers and self._task is own:
+            wanted = min(self._consumers.wanted(self._filter), BATCH_MAX)
             if wanted <= 0:
-                self._wake.clear()
-                await self._wake.wait()
+                self.wake.clear()
+                await self.wake.wait()
                 continue
             try:
                 deliveries = await self._lease(wanted)
             except LonghallError as error:
-                if self.queue.removed:
+                if self._queue.removed:
                     # The deletion is committed, and its own reply leaves before its consumers are told.
                     await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
                     await asyncio.sleep(TOLD_S)
-                    self._on_gone(self)
+                    self._consumers.gone()
                     return
-                _log.info("consumers wait", extra={"queue": self.queue.entry.name, "reason": str(error)})
+                _log.info("consumers wait", extra={"queue": self._queue.entry.name, "reason": str(error)})
                 await asyncio.sleep(PAUSE_S)
                 continue
             except asyncio.CancelledError:
@@ -128,8 +167,8 @@ class QueueConsumers:
             self._give(deliveries)
 
     async def _lease(self, wanted: int) -> list[Delivery]:
-        queue = self.queue
-        pending = receive(self._hall, queue, wanted, WAIT_MS, SESSION_LEASE_MS)
+        queue = self._queue
+        pending = receive(self._hall, queue, wanted, WAIT_MS, SESSION_LEASE_MS, self._filter)
         pending.when_abandoned(self._return)
         self._waiting = pending
         try:
@@ -139,27 +178,31 @@ class QueueConsumers:
 
     def _give(self, deliveries: list[Delivery]) -> None:
         """Share messages among the consumers, in turn."""
-        name = self.queue.entry.name
+        name = self._queue.entry.name
         given: dict[int, tuple[Consumer, list[Delivery]]] = {}
         rest: list[Delivery] = []
-        able = self._able()
+        able = self._consumers.able(self._filter)
+        if len(able) == 1:
+            count = min(able[0].room, len(deliveries))
+            able[0].take(count)
+            given[id(able[0])] = (able[0], deliveries[:count])
+            able, deliveries = self._consumers.able(self._filter), deliveries[count:]
         for at, delivery in enumerate(deliveries):
             if not able:
                 rest = deliveries[at:]
                 break
             self._turn += 1
             consumer = able[self._turn % len(able)]
-            consumer.take()
+            consumer.take(1)
             given.setdefault(id(consumer), (consumer, []))[1].append(delivery)
             if not consumer.is_able:
-                able = self._able()
+                able = self._consumers.able(self._filter)
         for consumer, some in given.values():
             receipts = [delivery.receipt for delivery in some if delivery.receipt]
             if consumer.no_ack:
-                settle(self._hall, self.queue, receipts)
-            else:
-                for receipt in receipts:
-                    consumer.session.hold(name, receipt)
+                settle(self._hall, self._queue, receipts)
+            elif receipts:
+                consumer.session.hold(name, receipts)
             consumer.session.sink.push(PushedMessages(consumer.key, name, some))
         if rest:
             self._return(rest)
@@ -167,8 +210,8 @@ class QueueConsumers:
     def _return(self, deliveries: list[Delivery]) -> None:
         """Give back messages that no consumer has seen."""
         receipts = [delivery.receipt for delivery in deliveries if delivery.receipt]
-        if receipts and not self.queue.removed:
-            started(hand_back(self._hall, self.queue, receipts)).when_done(_log_failure)
+        if receipts and not self._queue.removed:
+            started(hand_back(self._hall, self._queue, receipts)).when_done(_log_failure)
 
 
 async def whole(hall: Hall, queue: RunningQueue, deliveries: list[Delivery]) -> list[Delivery]:

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, final
 
 from longhall.broker.background import cancel
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.pending import Pending, started
+from longhall.broker.pending import Pending, completed, started
 from longhall.broker.queues.consumers.queue_consumers import QueueConsumers, whole
 from longhall.broker.queues.consumers.session import (
     DIRECT,
@@ -36,7 +36,7 @@ from longhall.broker.queues.delivery.settle import change_leases, hand_back, set
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.queues.write import write_queue
-from longhall.broker.waiting import committed
+from longhall.broker.waiting import committed, when_committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Returned
 from longhall.queues.leases import LEASED
@@ -135,7 +135,9 @@ class ConsumerRegistry:
     # Consumers
 
     def consume(self, session_id: str, asked: NewConsumer, stream: StreamStart | None = None) -> None:
-        """Add a consumer; no effect if the session has it. QUEUE_IN_USE if it or another one wants to be alone."""
+        """Add a consumer; no effect if the session has it. QUEUE_IN_USE if it or another one wants to be alone,
+        INVALID_REQUEST for a filter that is none.
+        """
         session = self.session(session_id)
         if asked.key in session.consumers:
             return
@@ -149,15 +151,19 @@ class ConsumerRegistry:
             raise LonghallError(Code.QUEUE_IN_USE, f"'{name}' has a single active consumer.")
         if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX:
             raise LonghallError(Code.OVERLOADED, "too many consumers of one connection")
-        consumer = session.consumers[asked.key] = Consumer(session, asked)
-        self.use(queue)
         if queue.settings.amqp is not None and queue.settings.amqp.is_stream:
+            consumer = session.consumers[asked.key] = Consumer(session, asked)
+            self.use(queue)
             reader = StreamReader(self._hall, queue, consumer, stream or StreamStart(), self._stream_gone)
             self._readers.setdefault(queue.number, {})[consumer] = reader
             return
         if consumers is None:
-            consumers = self._queues[queue.number] = QueueConsumers(self._hall, queue, self._gone)
+            consumers = QueueConsumers(self._hall, queue, self._gone)
+        consumer = Consumer(session, asked)
         consumers.add(consumer)
+        self._queues[queue.number] = consumers
+        session.consumers[asked.key] = consumer
+        self.use(queue)
 
     async def cancel(self, session_id: str, key: int) -> None:
         """Remove a consumer; its client keeps the messages that it has."""
@@ -277,15 +283,24 @@ class ConsumerRegistry:
         if no_ack:
             settle(self._hall, queue, [receipt])
         else:
-            session.hold(name, receipt)
+            session.hold(name, [receipt])
         return deliveries[0]
 
-    async def settle(self, session_id: str, name: str, receipts: list[str], consumer: str) -> None:
+    def settle(self, session_id: str, name: str, receipts: list[str], consumer: str) -> Pending[None]:
         """A client is done with these messages."""
         self._release(session_id, name, receipts)
         queue = self._hall.running_queue(name)
-        if queue is not None:
-            await settle(self._hall, queue, receipts, consumer)
+        if queue is None:
+            return completed(None)
+        settled = settle(self._hall, queue, receipts, consumer)
+        if not settled.known:
+            later = started(_awaited(settled))
+            later.keep()
+            return later
+        done: Pending[None] = Pending()
+        done.decide(None)
+        when_committed(self._hall, queue.shard, done)
+        return done
 
     async def requeue(self, session_id: str, name: str, receipts: list[str], consumer: str) -> None:
         """A client gives these back."""
@@ -425,6 +440,10 @@ class LocalQueueEnds:
         except LonghallError as error:
             if error.code is not Code.UNKNOWN_QUEUE:
                 raise
+
+
+async def _awaited(pending: Pending[Any]) -> None:
+    await pending
 
 
 def _log_failure(done: Pending[Any]) -> None:

@@ -47,6 +47,7 @@ class NewConsumer(NamedTuple):
     no_ack: bool
     exclusive: bool
     priority: int
+    filter: str = ""  # Only messages that match.
 
 
 @final
@@ -62,6 +63,7 @@ class Consumer:
         self.no_ack = asked.no_ack
         self.exclusive = asked.exclusive
         self.priority = asked.priority
+        self.filter = asked.filter
 
     @property
     def is_able(self) -> bool:
@@ -77,12 +79,12 @@ class Consumer:
         limits = self.session.limits
         return self.credit if self.no_ack or not limits else min(self.credit, limits.get(self.channel, self.credit))
 
-    def take(self) -> None:
-        """Count a message."""
-        self.credit -= 1
+    def take(self, count: int) -> None:
+        """Count messages that it is given."""
+        self.credit -= count
         limits = self.session.limits
         if limits and not self.no_ack and self.channel in limits:
-            limits[self.channel] -= 1
+            limits[self.channel] -= count
 
 
 @final
@@ -97,9 +99,9 @@ class ConsumerSession:
         self.limits: dict[int, int] = {}  # By channel: how many more messages all its consumers may be given.
         self.is_open = True
 
-    def hold(self, queue: str, receipt: str) -> None:
-        """The client has this message."""
-        self.held.setdefault(queue, {})[receipt] = None
+    def hold(self, queue: str, receipts: list[str]) -> None:
+        """The client has these messages."""
+        self.held.setdefault(queue, {}).update(dict.fromkeys(receipts))
 
     def release(self, queue: str, receipts: list[str]) -> None:
         """The client is done with these."""

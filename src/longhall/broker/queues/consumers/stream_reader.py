@@ -153,8 +153,7 @@ class StreamReader(Watcher):
                     deliveries.append(self._delivery(fields, record.offset))
             offset = candidate.next_offset
         if deliveries:
-            for _ in deliveries:
-                self.consumer.take()
+            self.consumer.take(len(deliveries))
             push = PushedMessages(self.consumer.key, self._queue.entry.name, deliveries)
             self.consumer.session.sink.push(push)
         return offset

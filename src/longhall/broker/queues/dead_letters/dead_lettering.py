@@ -12,14 +12,13 @@ from longhall.broker.queues.audit.audit_log import audited, audits, note
 from longhall.broker.queues.audit.delivery_report import report
 from longhall.broker.queues.dead_letters.exchange_letters import letters_have_room, route_letter
 from longhall.broker.queues.dead_letters.late_arrivals import letters_of_deleted
-from longhall.broker.queues.dead_letters.move_bounds import RETRY_MS, takes
+from longhall.broker.queues.dead_letters.move_bounds import RETRY_MS, MoveTarget, move_target
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.write import together, write_queue, write_records
+from longhall.broker.queues.write import together, write_queue
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import MessageInfo, fate_of_death, message_info_of
 from longhall.queues.envelope import (
     Fields,
-    body_bytes_of,
     dead_letter_record,
     decode_record,
     derive_message_id,
@@ -71,17 +70,17 @@ def _hidden_until_ms(hall: Hall, queue: RunningQueue, death: Death) -> int:
     if amqp is not None and amqp.letters_exchange is not None and amqp.letters_wait and isinstance(record, Record):
         has_room = letters_have_room(hall, queue, record, decode_record(record, death.lane))
         return 0 if has_room else hall.time.now_ms() + RETRY_MS
-    if target is None or not isinstance(record, Record) or takes(hall, target, 1, body_bytes_of(record)):
+    if target is None or not isinstance(record, Record) or target.takes(hall, [record]):
         return 0
     if death.reason == DELETED:
         raise LonghallError(
             Code.QUEUE_FULL,
-            f"The dead-letter queue '{target.entry.name}' has no room for the messages of '{queue.entry.name}'.",
+            f"The dead-letter queue '{target.name}' has no room for the messages of '{queue.entry.name}'.",
         )
     return hall.time.now_ms() + RETRY_MS
 
 
-def _target_of(hall: Hall, queue: RunningQueue, death: Death) -> RunningQueue | None:
+def _target_of(hall: Hall, queue: RunningQueue, death: Death) -> MoveTarget | None:
     """The queue that a dead message moves to; None if it is dropped."""
     if death.reason == LENGTH and queue.settings.when_full == "drop-oldest":
         return None
@@ -98,17 +97,20 @@ def dead_letter_staged(hall: Hall, queue: RunningQueue, record: Record, fields: 
     if letters is not None:
         now_ms = hall.time.now_ms()
         dead = dead_letter_record(record, fields.message_id, now_ms, queue.entry.name, reason, 0)
-        write_records(hall, letters.lane_for(0, fields.group), [dead], now_ms, message=False)
-    name = letters.entry.name if letters is not None else ""
+        letters.write(hall, dead, 0, fields.group, now_ms)
+    name = letters.name if letters is not None else ""
     report(hall, queue, message_info_of(fields), fate_of_death(reason, bool(name)), reason)
 
 
-def dead_letter_queue_of(hall: Hall, queue: RunningQueue) -> RunningQueue | None:
+def dead_letter_queue_of(hall: Hall, queue: RunningQueue) -> MoveTarget | None:
     """The dead-letter queue of a queue, if it exists."""
     letters = queue.settings.dead_letters
     if letters is None:
         return None
-    return hall.running_queue(letters.queue) or letters_of_deleted(hall, letters.queue)
+    deleted = letters_of_deleted(hall, letters.queue)
+    if deleted is not None:
+        return MoveTarget(deleted.entry.name, deleted)
+    return move_target(hall, letters.queue, queue)
 
 
 def _move(hall: Hall, queue: RunningQueue, death: Death, record: Record, fields: Fields) -> str:
@@ -129,8 +131,8 @@ def _move(hall: Hall, queue: RunningQueue, death: Death, record: Record, fields:
         death.first_ms,
         _history(queue, death),
     )
-    write_records(hall, target.lane_for(0, fields.group), [dead], now_ms, message=False)
-    return target.entry.name
+    target.write(hall, dead, 0, fields.group, now_ms)
+    return target.name
 
 
 def _history(queue: RunningQueue, death: Death) -> str:

@@ -6,7 +6,8 @@
     x-first-death-*, x-last-death-*    queue, reason and exchange of the first and of the last death
 
 A message that would come back to a queue in which it died before, and that no consumer has rejected since, is dropped:
-it would go round for ever. The copies and the removal from the queue are one atomic write.
+it would go round for ever. The copies and the removal from the queue are one atomic write; a copy for a queue of
+another replication group is in the outbox then.
 
     a full target               at-most-once                       at-least-once
     reject-publish              it does not get the message        the message stays, and is delivered again later
@@ -18,8 +19,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from longhall.broker.hall import Hall
+from longhall.broker.queues.dead_letters.move_bounds import move_target
 from longhall.broker.queues.running_queue import EXPIRES, RunningQueue
-from longhall.broker.queues.write import write_records
 from longhall.errors import Code
 from longhall.exchanges.field_table import (
     MalformedTable,
@@ -103,10 +104,13 @@ def route_letter(hall: Hall, queue: RunningQueue, record: Record, fields: Fields
         if (reason != REJECTED and _is_cycle(deaths, name)) or _refuses(target, size_bytes):
             continue
         lives_ms = target.settings.time_to_live_ms
+        letter = _letter(record, fields.message_id, now_ms, stored, now_ms + lives_ms if lives_ms else 0)
+        moves_to = move_target(hall, target.entry.name, queue)
+        if moves_to is None or (moves_to.queue is None and not moves_to.takes(hall, [letter])):
+            continue
         if lives_ms:
             target.expiry = EXPIRES
-        letter = _letter(record, fields.message_id, now_ms, stored, now_ms + lives_ms if lives_ms else 0)
-        write_records(hall, target.lane_for(fields.priority, fields.group), [letter], now_ms, message=False)
+        moves_to.write(hall, letter, fields.priority, fields.group, now_ms)
         routed = amqp.letters_exchange or "the default exchange"
     return routed
 
@@ -155,7 +159,7 @@ def _targets(hall: Hall, host: str, exchange: str, keys: list[str], headers: Hea
     if isinstance(found, Code):
         return []
     queues = [hall.running_queue(name) for name in found]
-    return [queue for queue in queues if queue is not None and not queue.settings.wings]
+    return [queue for queue in queues if queue is not None]
 
 
 def _add_death(

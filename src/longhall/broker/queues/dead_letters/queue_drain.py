@@ -31,7 +31,7 @@ async def drain_to_dead_letters(hall: Hall, queue: RunningQueue) -> None:
     """Move all messages; returns at once without a dead-letter queue, or without `on_delete`."""
     settings = queue.settings.dead_letters
     letters = dead_letter_queue_of(hall, queue)
-    if settings is None or not settings.on_delete or letters is None or letters is queue:
+    if settings is None or not settings.on_delete or letters is None or letters.queue is queue:
         return
     queue.removed = True  # Stops sends, receives and promotions.
     queue.waiters.wake(len(queue.waiters))

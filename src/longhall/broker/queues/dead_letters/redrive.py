@@ -13,11 +13,11 @@ from typing import Final, final
 from longhall.broker.hall import Hall
 from longhall.broker.queues.audit.audit_log import audited, audits, note
 from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
-from longhall.broker.queues.dead_letters.move_bounds import takes
+from longhall.broker.queues.dead_letters.move_bounds import can_leave, move_target
 from longhall.broker.queues.dead_letters.move_selection import move_selection_of, select_next
 from longhall.broker.queues.delivery.message_lookup import warm
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.write import together, write_queue, write_records
+from longhall.broker.queues.write import together, write_queue
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.auxiliary_events import MoveEvent
@@ -148,7 +148,7 @@ class RedriveTasks:
         if source is None:
             self._fail(shard, redrives, step, "the source is gone")
             return
-        if task.target and hall.running_queue(task.target) is None:
+        if task.target and move_target(hall, task.target) is None:
             self._fail(shard, redrives, step, TARGET_GONE)
             return
         if hall.storage_full or hall.is_backed_up:
@@ -190,15 +190,15 @@ class RedriveTasks:
 
     def _fitting(self, task: MoveTask, records: list[Record]) -> int:
         """How many of these messages, from the first on, have room in their targets."""
-        loads: dict[int, tuple[int, int]] = {}
+        loads: dict[str, tuple[int, int]] = {}
         for index, record in enumerate(records):
-            target = self._hall.running_queue(task.target or dead_letter_source_of(record))
+            target = move_target(self._hall, task.target or dead_letter_source_of(record))
             if target is not None:
-                count, size = loads.get(target.number, (0, 0))
+                count, size = loads.get(target.name, (0, 0))
                 count, size = count + 1, size + body_bytes_of(record)
-                if not takes(self._hall, target, count, size):
+                if not target.makes_room(self._hall, count, size):
                     return index
-                loads[target.number] = count, size
+                loads[target.name] = count, size
         return len(records)
 
     def _receive(self, source: RunningQueue, count: int) -> Outcome:
@@ -278,19 +278,22 @@ class RedriveTasks:
         """Send one message to its target, inside an atomic write; False if the target queue is gone."""
         hall = self._hall
         fields = decode_record(record, lane)
-        target = hall.running_queue(task.target or fields.dead_letter_source)
-        if target is None:
+        target = move_target(hall, task.target or fields.dead_letter_source)
+        if target is None or (target.queue is None and not can_leave(record)):
             return False
         now_ms = hall.time.now_ms()
         back = redriven_record(record, new_message_id(hall.world.entropy.bytes(RANDOM_BYTES)), now_ms)
-        write_records(hall, target.lane_for(fields.priority, fields.group), [back], now_ms, message=False)
+        target.write(hall, back, fields.priority, fields.group, now_ms)
         if audits(source):
-            name = target.entry.name
             place = (lane, record.offset)
             note(
                 hall,
                 source,
-                [audited(hall, source, "moved", place, message_info_of(fields), 0, reason="redriven", target=name)],
+                [
+                    audited(
+                        hall, source, "moved", place, message_info_of(fields), 0, reason="redriven", target=target.name
+                    )
+                ],
             )
         return True
 

@@ -169,8 +169,8 @@ async def _letters_committed(hall: Hall, queue: RunningQueue) -> None:
     """Wait until the dead letters of a receive can be received: a consumer that is told of no message finds them."""
     await committed(hall, queue.shard)
     letters = dead_letter_queue_of(hall, queue)
-    if letters is not None and letters.shard is not queue.shard:
-        await committed(hall, letters.shard)
+    if letters is not None and letters.queue is not None and letters.queue.shard is not queue.shard:
+        await committed(hall, letters.queue.shard)
 
 
 def check_delivery(hall: Hall, queue: RunningQueue) -> None:

@@ -1,33 +1,42 @@
 """Answer: a consumer's reply goes to the reply queue of the message, and the message is settled.
 
-Both are one atomic write. An answer replaces the delivery report. If the reply queue is gone, nothing changes and the
-consumer gets an error; it may settle instead.
+Both are one atomic write; an answer for a queue of another group is in the outbox then. An answer replaces the delivery
+report. If the reply queue is gone, nothing changes and the consumer gets an error; it may settle instead.
 """
 
 from __future__ import annotations
 
 from typing import final
 
-from longhall.broker.hall import Hall
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.dead_letters.late_arrivals import bury, letters_of_deleted
-from longhall.broker.queues.dead_letters.move_bounds import takes
+from longhall.broker.queues.dead_letters.move_bounds import move_target, takes
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.message_lookup import look_up_record
 from longhall.broker.queues.delivery.settle import settle, write_settles
+from longhall.broker.queues.outbox.outbox_delivery import OutboxCarrier
+from longhall.broker.queues.outbox.outbox_log import MESSAGE_BYTES_MAX, has_room, put
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.send import Rider, send_with
 from longhall.broker.queues.write import together
 from longhall.broker.waiting import acknowledged, committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import message_info_of
-from longhall.queues.envelope import Fields, decode_record, encode_record
+from longhall.queues.envelope import RANDOM_BYTES, Fields, decode_record, encode_record, new_message_id
 from longhall.queues.events import Settled
 from longhall.queues.messages import Accepted, Outgoing
+from longhall.queues.outbox_events import OutboxEntry
 from longhall.shards.shard import ALL
 
 
 async def answer(
-    hall: Hall, stager: DelayStager, queue: RunningQueue, receipt: str, message: Outgoing, consumer: str = ""
+    hall: Hall,
+    stager: DelayStager,
+    carrier: OutboxCarrier | None,
+    queue: RunningQueue,
+    receipt: str,
+    message: Outgoing,
+    consumer: str = "",
 ) -> Accepted:
     """Send the answer and settle. For a settled message nothing is sent."""
     place = queue.receipts.verify(receipt)
@@ -45,6 +54,11 @@ async def answer(
     letters = letters_of_deleted(hall, fields.reply_to)
     if letters is not None:
         return await _bury_answer(hall, queue, rider, letters, message)
+    if not fields.reply_to:
+        raise LonghallError(Code.INVALID_REQUEST, "The message names no reply queue.")
+    elsewhere = move_target(hall, fields.reply_to, queue)
+    if elsewhere is not None and elsewhere.queue is None:
+        return await _answer_elsewhere(hall, carrier, queue, rider, message)
     target = _address(hall, fields, message)
     accepted = await send_with(hall, stager, target, message, rider)
     if accepted.repeated:  # The reply queue has the answer; only the settle is missing.
@@ -55,6 +69,41 @@ async def answer(
     await acknowledged(hall, target.shard, target.acknowledgers, target.in_sync_min)
     await committed(hall, queue.shard)
     return accepted
+
+
+async def _answer_elsewhere(
+    hall: Hall, carrier: OutboxCarrier | None, queue: RunningQueue, rider: _Settling, message: Outgoing
+) -> Accepted:
+    """The reply queue is in another group: settle, with the answer in the outbox."""
+    fields = rider.fields
+    assert fields is not None
+    if carrier is None:
+        raise LonghallError(Code.NOT_READY, "Other groups cannot be asked yet; try again.")
+    try:
+        location = await carrier.locate(fields.reply_to)
+    except LonghallError as error:
+        if error.code is Code.UNKNOWN_QUEUE:
+            raise _gone(fields.reply_to) from None
+        raise
+    bytes_max = min(location.message_bytes_max, MESSAGE_BYTES_MAX)
+    if len(message.body) > bytes_max:
+        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"An answer to '{fields.reply_to}' may have {bytes_max} bytes.")
+    if not has_room(hall, fields.reply_to):
+        raise LonghallError(Code.QUEUE_FULL, f"Too many messages wait for '{fields.reply_to}'.")
+    if hall.storage_full or not hall.has_room(len(message.body) + EVENT_ROOM_BYTES):
+        raise LonghallError(Code.STORAGE_FULL, "the disk is full")
+    _fill_in(fields, message, location.fifo, location.deduplicates)
+    message_id = new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
+    now_ms = hall.time.now_ms()
+    encode_record(message, message_id, now_ms)  # Raises for reserved names.
+    entry = OutboxEntry(group=message.group, timestamp_ms=now_ms, message=message, message_id=message_id)
+    rider.check()
+    with together(hall):
+        put(hall, fields.reply_to, entry, now_ms)
+        rider.write()
+    queue.waiters.wake(1)
+    await acknowledged(hall, queue.shard, ALL)
+    return Accepted(message_id=message_id)
 
 
 async def _bury_answer(
@@ -79,17 +128,23 @@ async def _bury_answer(
 
 def _address(hall: Hall, fields: Fields, message: Outgoing) -> RunningQueue:
     """The reply queue of a message; fills in the fields of the answer that the queue needs."""
-    if not fields.reply_to:
-        raise LonghallError(Code.INVALID_REQUEST, "The message names no reply queue.")
     target = hall.running_queue(fields.reply_to)
     if target is None:
-        raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{fields.reply_to}' for the answer any more.")
-    message.correlation_id = message.correlation_id or fields.correlation_id or fields.message_id
-    if target.settings.fifo:
-        message.group = message.group or message.correlation_id
-    if target.settings.deduplication != "off":
-        message.deduplication_id = message.deduplication_id or f"answer {fields.message_id}"
+        raise _gone(fields.reply_to)
+    _fill_in(fields, message, target.settings.fifo, target.settings.deduplication != "off")
     return target
+
+
+def _fill_in(fields: Fields, message: Outgoing, fifo: bool, deduplicates: bool) -> None:
+    message.correlation_id = message.correlation_id or fields.correlation_id or fields.message_id
+    if fifo:
+        message.group = message.group or message.correlation_id
+    if deduplicates:
+        message.deduplication_id = message.deduplication_id or f"answer {fields.message_id}"
+
+
+def _gone(name: str) -> LonghallError:
+    return LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}' for the answer any more.")
 
 
 @final

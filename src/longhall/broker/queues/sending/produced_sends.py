@@ -23,7 +23,7 @@ from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.running_queue import RunningQueue, owner_of
 from longhall.broker.queues.sending.produced_records import ProducedRecords, RecordsRefused
 from longhall.broker.queues.sending.room import decide_room, go_on
-from longhall.broker.queues.write import together, write_records
+from longhall.broker.queues.write import together
 from longhall.broker.send import RECORD_ERRORS_MAX, append, append_produced, check_producer
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import dead_letter_record, sent_as
@@ -204,7 +204,7 @@ class ProducedSends:
         for attempts, record in plan.dead:
             _, group, message_id, _ = sent_as(record)
             dead = dead_letter_record(record, message_id, now_ms, name, ATTEMPTS, attempts)
-            write_records(self._hall, letters.lane_for(0, group), [dead], now_ms, message=False)
+            letters.write(self._hall, dead, 0, group, now_ms)
 
     def _answer_repeat(self, batch: ProducedBatch, plan: ProducedRecords, sent: Sent) -> None:
         """A batch of nothing but repeats is answered with the offset of the first message, and its retry likewise."""

@@ -14,7 +14,6 @@ from typing import Final
 
 from longhall.broker.hall import Hall
 from longhall.broker.queues.dead_letters.dead_lettering import dead_letter, dead_letter_queue_of
-from longhall.broker.queues.dead_letters.move_bounds import takes
 from longhall.broker.queues.delivery.message_lookup import warm
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import write_queue
@@ -53,7 +52,7 @@ def decide_room(hall: Hall, queue: RunningQueue, count: int, size: int) -> Overf
 
 def _letters_have_room(hall: Hall, queue: RunningQueue, overflow: Overflow) -> bool:
     letters = dead_letter_queue_of(hall, queue)
-    return letters is not None and takes(hall, letters, max(overflow.messages, 1), overflow.bytes)
+    return letters is not None and letters.makes_room(hall, max(overflow.messages, 1), overflow.bytes)
 
 
 async def go_on(hall: Hall, queue: RunningQueue, overflow: Overflow, ends_s: float) -> bool:

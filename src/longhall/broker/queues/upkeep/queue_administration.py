@@ -9,9 +9,16 @@ from typing import Final
 
 import msgspec
 
-from longhall.broker.configuration import ACKNOWLEDGE, PLACEMENT, WINGS
+from longhall.broker.configuration import ACKNOWLEDGE, IN_THE_HALL, PLACEMENT, UNPLACED, WINGS
 from longhall.broker.events import QueueRemoved, TopicConfigured, TopicCreated, TopicDeleted
-from longhall.broker.feature_gates import check_acknowledge, check_exchanges, check_placement, may_note_deleted
+from longhall.broker.feature_gates import (
+    check_acknowledge,
+    check_exchanges,
+    check_placement,
+    check_queue,
+    may_note_deleted,
+    newer_settings,
+)
 from longhall.broker.hall import Hall
 from longhall.broker.queues.dead_letters.queue_drain import drain_to_dead_letters
 from longhall.broker.queues.delivery.time_zones import check_hours
@@ -109,6 +116,9 @@ async def _declare(
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic is acknowledged as the topic says.")
     check_acknowledge(hall, settings.acknowledge)
     check_placement(hall, settings.placement)
+    check_queue(hall, settings)
+    if settings.placement == UNPLACED:
+        settings = msgspec.structs.replace(settings, placement=IN_THE_HALL)
     if settings.amqp is not None:
         check_exchanges(hall)
     identity = topic.topic_id if topic is not None else topic_id
@@ -144,7 +154,9 @@ async def _declare(
 
 
 async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) -> None:
-    """Replace the settings of a queue."""
+    """Replace the settings of a queue. Its placement stays unless the settings name another."""
+    if settings.placement == UNPLACED:
+        settings = msgspec.structs.replace(settings, placement=queue.settings.placement)
     decided = hall.catalogue.queues.decide_configure(queue.entry.name, settings, hall.time.now_ms())
     if isinstance(decided, Code):
         raise LonghallError(decided, f"There is no queue '{queue.entry.name}'.")
@@ -168,6 +180,8 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
     if settings.acknowledge != "all" and not queue.entry.owns_topic:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic is acknowledged as the topic says.")
     check_acknowledge(hall, settings.acknowledge)
+    if newer_settings(settings) != newer_settings(queue.settings):  # What the queue has already may stay.
+        check_queue(hall, settings)
     topic = hall.catalogue.by_id[queue.entry.topic_id]
     configuration = topic.configuration | _configuration(hall, settings)
     if settings.acknowledge == "all":

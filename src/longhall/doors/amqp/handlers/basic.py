@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from longhall.broker.queues.consumers.stream_reader import StreamStart
 from longhall.doors.amqp import errors
-from longhall.doors.amqp.channel import Channel, ChannelConsumer, Content, Unacknowledged
+from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.declarations import is_quorum
 from longhall.doors.amqp.deliveries import get_frames
 from longhall.doors.amqp.errors import AmqpError, precondition, queue_text
 from longhall.doors.amqp.handlers.queues import REPLY_TO, found, named
 from longhall.doors.amqp.publications import publication_of
 from longhall.doors.amqp.streams import OFFSET, is_stream, start_of
+from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.doors.amqp.wire.methods import Arguments
@@ -240,7 +241,7 @@ def _end(channel: Channel, number: int, multiple: bool, how: int) -> None:
     if channel.is_transactional:
         channel.transaction_ends.append((how, ended))
     else:
-        channel.connection.acknowledgements.end(channel, ended, how)
+        channel.connection.acknowledgements.end(ended, how, channel.limited)
 
 
 def recover(channel: Channel, arguments: Arguments, content: Content | None) -> None:
@@ -254,5 +255,5 @@ def recover_async(channel: Channel, arguments: Arguments, content: Content | Non
     if not arguments[0]:
         raise AmqpError(errors.NOT_IMPLEMENTED, "requeue=false")
     ended = channel.ended(0, True) or []
-    channel.connection.acknowledgements.end(channel, ended, REQUEUE)
+    channel.connection.acknowledgements.end(ended, REQUEUE, channel.limited)
     channel.connection.acknowledgements.flush()

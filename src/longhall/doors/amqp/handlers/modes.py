@@ -70,7 +70,7 @@ async def tx_commit(channel: Channel, arguments: Arguments, content: Content | N
         channel.transaction_ends = ends  # They go back with what the channel holds.
         raise
     for _, ended in ends:
-        connection.acknowledgements.end(channel, ended, DONE)
+        connection.acknowledgements.end(ended, DONE, channel.limited)
     await connection.acknowledgements.ended()
     connection.write(method_frame(channel.number, methods.TX_COMMIT_OK))
 

@@ -6,16 +6,9 @@ from typing import Final
 
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.channel import Channel, Content
-from longhall.doors.amqp.declarations import (
-    CLASSIC,
-    TYPE,
-    check_equivalent,
-    check_owner,
-    is_quorum,
-    settings_of,
-    without_nothing,
-)
-from longhall.doors.amqp.errors import AmqpError, exchange_text, precondition, queue_text
+from longhall.doors.amqp.declarations import CLASSIC, TYPE, check_owner, is_quorum, without_nothing
+from longhall.doors.amqp.errors import AmqpError, precondition, queue_text
+from longhall.doors.amqp.queue_creation import bind_queue, declare_queue, found_queue, use_queue
 from longhall.doors.amqp.streams import is_stream
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
@@ -25,22 +18,17 @@ from longhall.exchanges.field_table import decode_table
 from longhall.exchanges.header_match import MATCH, MATCHES
 from longhall.exchanges.names import hall_name
 from longhall.queues.messages import QueueView
-from longhall.queues.settings import AmqpSettings, QueueSettings
+from longhall.queues.settings import QueueSettings
 from longhall.service.exchange_operations import (
-    BindExchange,
     BindingView,
     ClearQueue,
-    QueueUse,
     RemoveQueue,
     UnbindExchange,
-    UseQueue,
 )
-from longhall.service.queue_operations import CreateQueue, DescribeQueue
 
 RESERVED: Final = "amq."
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 GENERATED: Final = "amq.gen-"
-_ATTEMPTS: Final = 3  # Of a declaration while others create and delete the same queue.
 
 
 def clean(name: str) -> str:
@@ -60,15 +48,7 @@ def named(channel: Channel, name: str) -> str:
 
 async def found(channel: Channel, name: str) -> QueueView:
     """The queue of this name, if this connection may use it. 404 or 405."""
-    connection = channel.connection
-    try:
-        view = await connection.service.find(hall_name(connection.host, name))
-    except LonghallError as error:
-        if error.code is Code.UNKNOWN_QUEUE:
-            raise AmqpError(errors.NOT_FOUND, f"no {queue_text(name, connection.host)}") from None
-        raise
-    check_owner(view.settings, connection.session_id, name, connection.host)
-    return view
+    return await found_queue(channel.connection, name)
 
 
 async def declare(channel: Channel, arguments: Arguments, content: Content | None) -> None:
@@ -79,10 +59,10 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
     if name.startswith(REPLY_TO):
         await _declare_reply(channel, name)
         return
-    owner = ""
     if passive:
         name = named(channel, name)
         await found(channel, name)
+        use = await use_queue(connection, name)
     else:
         if not name:
             if decode_table(table)[0].get(TYPE, CLASSIC) != CLASSIC:
@@ -91,12 +71,7 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
         elif name.startswith(RESERVED) and connection.service.view(hall_name(connection.host, name)) is None:
             raise AmqpError(errors.ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
         owner = await connection.session() if exclusive else ""
-        await _create(channel, name, durable, auto_delete, owner, table)
-    use = await _used(channel, name)
-    if use is None and not passive:  # It was deleted, and this node has not heard of it yet.
-        settings = settings_of(connection.host, name, durable, auto_delete, owner, table)
-        await _created(channel, hall_name(connection.host, name), settings)
-        use = await _used(channel, name)
+        use = await declare_queue(connection, name, durable, auto_delete, owner, table)
     if use is None:
         raise AmqpError(errors.NOT_FOUND, f"no {queue_text(name, connection.host)}")
     channel.queue = name
@@ -104,71 +79,6 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
         connection.write(
             method_frame(channel.number, methods.QUEUE_DECLARE_OK, name, use.ready & 0xFFFFFFFF, use.consumers)
         )
-
-
-async def _used(channel: Channel, name: str) -> QueueUse | None:
-    """Use a queue; None if the leader does not know it."""
-    connection = channel.connection
-    try:
-        return await connection.service.call(UseQueue(hall_name(connection.host, name)), connection.caller)
-    except LonghallError as error:
-        if error.code is not Code.UNKNOWN_QUEUE:
-            raise
-        return None
-
-
-async def _create(channel: Channel, name: str, durable: bool, auto_delete: bool, owner: str, table: bytes) -> None:
-    """Create a queue, or compare the declaration with the queue that exists."""
-    connection = channel.connection
-    settings = settings_of(connection.host, name, durable, auto_delete, owner, table)
-    assert settings.amqp is not None
-    queue = hall_name(connection.host, name)
-    for _ in range(_ATTEMPTS):
-        view = connection.service.view(queue)
-        if view is None:
-            if await _created(channel, queue, settings):
-                return
-            view = await _described(channel, queue)
-        elif not _is_equivalent(channel, view, settings.amqp):
-            view = await _described(channel, queue)  # This node may not know yet what has become of the queue.
-            if view is None and await _created(channel, queue, settings):
-                return
-        if view is not None:
-            check_equivalent(view.settings, settings.amqp, connection.session_id)
-            return
-    raise precondition(f"{queue_text(name, connection.host)} is a topic, or is created and deleted all the time")
-
-
-def _is_equivalent(channel: Channel, view: QueueView, wanted: AmqpSettings) -> bool:
-    try:
-        check_equivalent(view.settings, wanted, channel.connection.session_id)
-    except AmqpError:
-        return False
-    return True
-
-
-async def _created(channel: Channel, queue: str, settings: QueueSettings) -> bool:
-    """Create a queue; False if the name is taken."""
-    connection = channel.connection
-    try:
-        await connection.service.call(CreateQueue(queue, settings), connection.caller)
-    except LonghallError as error:
-        if error.code is not Code.QUEUE_EXISTS:
-            raise
-        return False
-    if settings.amqp is not None and settings.amqp.owner:
-        connection.owned[queue] = None
-    return True
-
-
-async def _described(channel: Channel, queue: str) -> QueueView | None:
-    connection = channel.connection
-    try:
-        return await connection.service.call(DescribeQueue(queue), connection.caller)
-    except LonghallError as error:
-        if error.code is not Code.UNKNOWN_QUEUE:
-            raise
-        return None
 
 
 async def _declare_reply(channel: Channel, name: str) -> None:
@@ -199,13 +109,7 @@ async def _bind(channel: Channel, name: str, exchange: str, key: str, table: byt
     await found(channel, name)
     _refuse_default(exchange)
     check_match(table)
-    binding = BindingView(
-        connection.host, exchange, False, hall_name(connection.host, name), key, without_nothing(table)
-    )
-    try:
-        await connection.service.call(BindExchange(binding), connection.caller)
-    except LonghallError as error:
-        raise _unknown(channel, error, name, exchange) from None
+    await bind_queue(connection, name, exchange, key, without_nothing(table))
 
 
 async def unbind(channel: Channel, arguments: Arguments, content: Content | None) -> None:
@@ -242,15 +146,6 @@ def check_match(table: bytes) -> None:
     match = decode_table(table)[0].get(MATCH)
     if match is not None and match not in MATCHES:
         raise precondition(f"Invalid x-match field value '{match}'; expected one of {', '.join(MATCHES)}")
-
-
-def _unknown(channel: Channel, error: LonghallError, name: str, exchange: str) -> Exception:
-    host = channel.connection.host
-    if error.code is Code.UNKNOWN_EXCHANGE:
-        return AmqpError(errors.NOT_FOUND, f"no {exchange_text(exchange, host)}")
-    if error.code is Code.UNKNOWN_QUEUE:
-        return AmqpError(errors.NOT_FOUND, f"no {queue_text(name, host)}")
-    return error
 
 
 async def purge(channel: Channel, arguments: Arguments, content: Content | None) -> None:

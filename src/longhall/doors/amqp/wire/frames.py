@@ -30,6 +30,9 @@ HEARTBEAT_FRAME: Final = b"\x08\0\0\0\0\0\0\xce"
 
 FRAME_HEAD: Final = Struct(">BHI")
 _CONTENT_HEAD: Final = Struct(">HHQ")
+# The end of the frame before, then the beginning of a content header and of a body.
+_HEADER_HEAD: Final = Struct(">BBHIHHQ")
+_BODY_HEAD: Final = Struct(">BBHI")
 
 
 def method_frame(channel: int, method: int, *arguments: Any) -> bytes:
@@ -40,24 +43,30 @@ def method_frame(channel: int, method: int, *arguments: Any) -> bytes:
 
 def content_frames(channel: int, payload: bytes, properties: bytes, body: bytes, frame_max: int) -> bytes:
     """The frames of a method whose payload is given, with its content."""
+    parts: list[bytes] = []
+    append_content(parts, channel, payload, properties, body, frame_max)
+    return b"".join(parts)
+
+
+def append_content(
+    parts: list[bytes], channel: int, payload: bytes, properties: bytes, body: bytes, frame_max: int
+) -> None:
+    """Append these frames to others, as parts to be joined."""
     size = len(body)
-    parts = [
-        FRAME_HEAD.pack(METHOD, channel, len(payload)),
-        payload,
-        END,
-        FRAME_HEAD.pack(HEADER, channel, 12 + len(properties)),
-        _CONTENT_HEAD.pack(BASIC_CLASS, 0, size),
-        properties,
-        END,
-    ]
+    parts.append(FRAME_HEAD.pack(METHOD, channel, len(payload)))
+    parts.append(payload)
+    parts.append(_HEADER_HEAD.pack(FRAME_END, HEADER, channel, 12 + len(properties), BASIC_CLASS, 0, size))
+    parts.append(properties)
     most = frame_max - FRAME_OVERHEAD if frame_max else size
     if 0 < size <= most:
-        parts += (FRAME_HEAD.pack(BODY, channel, size), body, END)
+        parts.append(_BODY_HEAD.pack(FRAME_END, BODY, channel, size))
+        parts.append(body)
     else:
         for at in range(0, size, most or 1):
             piece = body[at : at + most]
-            parts += (FRAME_HEAD.pack(BODY, channel, len(piece)), piece, END)
-    return b"".join(parts)
+            parts.append(_BODY_HEAD.pack(FRAME_END, BODY, channel, len(piece)))
+            parts.append(piece)
+    parts.append(END)
 
 
 def decode_content_header(payload: bytes) -> tuple[int, int, bytes]:

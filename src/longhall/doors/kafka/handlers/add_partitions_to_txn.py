@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from longhall.broker.feature_gates import may_transact_in_groups
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
@@ -17,9 +18,10 @@ from longhall.errors import Code
 
 MANY_FROM = 4
 FENCED_FROM = 2
-# Transactions do not extend to other replication groups. This is INVALID_TOPIC_EXCEPTION, which clients do not expect
-# in this response: librdkafka, Java's client and kafka-python report it by its name, the transaction can only be
-# aborted, and the producer goes on. INVALID_TXN_STATE would end the producer; clients retry UNKNOWN_TOPIC for ever.
+# Below their feature level transactions do not extend to other replication groups. This is INVALID_TOPIC_EXCEPTION,
+# which clients do not expect in this response: librdkafka, Java's client and kafka-python report it by its name, the
+# transaction can only be aborted, and the producer goes on. INVALID_TXN_STATE would end the producer; clients retry
+# UNKNOWN_TOPIC for ever.
 IN_WINGS = Code.INVALID_NAME
 
 Codes = dict[tuple[str, int], Code | None]
@@ -64,7 +66,7 @@ async def _add(
     if missing:  # All or none: the other partitions are reported as not attempted.
         return {place: Code.UNKNOWN_TOPIC if place in missing else Code.OPERATION_NOT_ATTEMPTED for place in wanted}
     placed = [place for place in wanted if (found := door.hall.partition(*place)) is not None and found.elsewhere]
-    if placed:
+    if placed and not may_transact_in_groups(door.hall):
         # An empty transaction begins nevertheless: librdkafka aborts it, and there must be one to abort.
         begun = await door.transactor.add(transactional_id, producer_id, producer_epoch)
         if begun.code is not None:

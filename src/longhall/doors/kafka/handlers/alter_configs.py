@@ -1,16 +1,16 @@
-"""AlterConfigs and IncrementalAlterConfigs: change the settings of topics and groups."""
+"""AlterConfigs and IncrementalAlterConfigs: change the settings of topics, groups and brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange
 from longhall.doors.kafka import broker_operations, group_operations, topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.handlers.describe_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC
-from longhall.doors.kafka.topic_operations import ConfigurationAction, ConfigurationChange
 from longhall.doors.kafka.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestResource,
@@ -68,13 +68,16 @@ async def _alter(
 
 
 async def _replace(door: Door, resource: AlterConfigsRequestResource, validate_only: bool) -> None:
-    if resource.resource_type in (BROKER, BROKER_LOGGER):
-        names = [config.name for config in resource.configs]
-        if resource.resource_type == BROKER_LOGGER:
-            raise LonghallError(Code.INVALID_REQUEST, "Levels of loggers are changed by IncrementalAlterConfigs.")
-        broker_operations.refuse_broker_change(door, resource.resource_name, names)
+    if resource.resource_type == BROKER_LOGGER:
+        raise LonghallError(Code.INVALID_REQUEST, "Levels of loggers are changed by IncrementalAlterConfigs.")
     _check_type(resource.resource_type)
     wanted = {config.name: config.value for config in resource.configs if config.value is not None}
+    if resource.resource_type == BROKER:
+        changes = [ConfigurationChange(name, ConfigurationAction.SET, value) for name, value in wanted.items()]
+        await broker_operations.change_broker(
+            door, resource.resource_name, changes, replace=True, validate_only=validate_only
+        )
+        return
     if resource.resource_type == GROUP:
         await group_operations.configure_group(door.coordinator, resource.resource_name, wanted, validate_only)
         return
@@ -82,9 +85,6 @@ async def _replace(door: Door, resource: AlterConfigsRequestResource, validate_o
 
 
 async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, validate_only: bool) -> None:
-    if resource.resource_type == BROKER:
-        names = [config.name for config in resource.configs]
-        broker_operations.refuse_broker_change(door, resource.resource_name, names)
     _check_type(resource.resource_type)
     changes: list[ConfigurationChange] = []
     for config in resource.configs:
@@ -93,6 +93,11 @@ async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, 
             reason = f"{config.config_operation} is not an operation on configurations."
             raise LonghallError(Code.INVALID_CONFIGURATION, reason)
         changes.append(ConfigurationChange(config.name, action, config.value))
+    if resource.resource_type == BROKER:
+        await broker_operations.change_broker(
+            door, resource.resource_name, changes, replace=False, validate_only=validate_only
+        )
+        return
     if resource.resource_type == BROKER_LOGGER:
         broker_operations.change_loggers(door, resource.resource_name, changes, validate_only)
         return
@@ -103,6 +108,6 @@ async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, 
 
 
 def _check_type(resource_type: int) -> None:
-    if resource_type not in (TOPIC, GROUP, BROKER_LOGGER):
-        reason = "Only topics, groups and loggers can be configured while the node runs."
+    if resource_type not in (TOPIC, GROUP, BROKER, BROKER_LOGGER):
+        reason = "Only topics, groups, brokers and loggers can be configured while the node runs."
         raise LonghallError(Code.INVALID_REQUEST, reason)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from longhall.broker.broker_configuration import DYNAMIC, NAME_OF_DEFAULT
 from longhall.broker.configuration import BOOLEAN, INT, READ_ONLY, SETTINGS, STRING
 from longhall.doors.kafka import broker_operations, group_operations, topic_operations
 from longhall.doors.kafka.connection import Call
@@ -25,7 +28,6 @@ BROKER = 4
 BROKER_LOGGER = 8
 GROUP = 32
 FROM_TOPIC = 1
-FROM_FILE = 4
 FROM_DEFAULT = 5
 FROM_LOGGER = 6
 FROM_GROUP = 8
@@ -60,21 +62,21 @@ def _resource(door: Door, asked: DescribeConfigsRequestResource, documented: boo
 
 def _configs(door: Door, resource_type: int, name: str, documented: bool) -> list[DescribeConfigsResponseConfig]:
     if resource_type == TOPIC:
-        return _topic_configs(topic_operations.describe_configuration(door.hall, name), documented)
+        return _topic_configs(door, topic_operations.describe_configuration(door.hall, name), documented)
     if resource_type == GROUP:
         return _group_configs(door, name, documented)
     if resource_type == BROKER:
-        return _plain_configs(broker_operations.describe_broker(door, name), FROM_FILE)
+        return _broker_configs(broker_operations.describe_broker(door, name), documented)
     if resource_type == BROKER_LOGGER:
-        return _plain_configs(broker_operations.describe_loggers(door, name), FROM_LOGGER)
+        return _logger_configs(broker_operations.describe_loggers(door, name))
     raise LonghallError(Code.INVALID_REQUEST, "Topics, groups, this broker and its loggers can be described.")
 
 
-def _topic_configs(topic: TopicConfiguration, documented: bool) -> list[DescribeConfigsResponseConfig]:
+def _topic_configs(door: Door, topic: TopicConfiguration, documented: bool) -> list[DescribeConfigsResponseConfig]:
     given, usual = topic.configuration, topic.defaults
     configs: list[DescribeConfigsResponseConfig] = []
     for name, setting in SETTINGS.items():
-        synonyms = [DescribeConfigsResponseSynonym(name=name, value=usual[name], source=FROM_DEFAULT)]
+        synonyms = _default_synonyms(door, name, usual[name])
         if name in given:
             synonyms.insert(0, DescribeConfigsResponseSynonym(name=name, value=given[name], source=FROM_TOPIC))
         configs.append(
@@ -82,14 +84,24 @@ def _topic_configs(topic: TopicConfiguration, documented: bool) -> list[Describe
                 name=name,
                 value=given.get(name, usual[name]),
                 read_only=name in READ_ONLY,
-                config_source=FROM_TOPIC if name in given else FROM_DEFAULT,
-                is_default=name not in given,
+                config_source=synonyms[0].source,
+                is_default=synonyms[0].source == FROM_DEFAULT,
                 synonyms=synonyms,
                 config_type=setting.kind,
                 documentation=setting.meaning if documented else None,
             )
         )
     return configs
+
+
+def _default_synonyms(door: Door, topic_name: str, default: str) -> list[DescribeConfigsResponseSynonym]:
+    """The values that hold for a topic without its own: those that brokers got at run time, and the default."""
+    name = NAME_OF_DEFAULT.get(topic_name, "")
+    given = broker_operations.dynamic_values(door, name) if name and door.hall.catalogue.brokers else []
+    synonyms = [DescribeConfigsResponseSynonym(name=name, value=one.value, source=one.source) for one in given]
+    if synonyms:
+        default = SETTINGS[topic_name].default(door.hall.options)
+    return [*synonyms, DescribeConfigsResponseSynonym(name=name or topic_name, value=default, source=FROM_DEFAULT)]
 
 
 def _group_configs(door: Door, group_id: str, documented: bool) -> list[DescribeConfigsResponseConfig]:
@@ -123,17 +135,38 @@ def _meaning(name: str) -> str:
     return GROUP_SETTINGS[name].meaning if name in GROUP_SETTINGS else SHARE_SETTINGS[name].meaning
 
 
-def _plain_configs(values: dict[str, str], source: int) -> list[DescribeConfigsResponseConfig]:
-    """Values without defaults. Those of a node are read when it starts; the levels of loggers can be changed."""
+def _broker_configs(
+    found: Mapping[str, Sequence[broker_operations.Value]], documented: bool
+) -> list[DescribeConfigsResponseConfig]:
+    """The configurations of a broker. What is not in the table of dynamic ones is read when a node starts."""
+    configs: list[DescribeConfigsResponseConfig] = []
+    for name, values in found.items():
+        setting = DYNAMIC.get(name)
+        configs.append(
+            DescribeConfigsResponseConfig(
+                name=name,
+                value=values[0].value,
+                read_only=setting is None,
+                config_source=values[0].source,
+                synonyms=[
+                    DescribeConfigsResponseSynonym(name=name, value=one.value, source=one.source) for one in values
+                ],
+                config_type=setting.kind if setting is not None else _type_of(values[0].value),
+                documentation=setting.meaning if documented and setting is not None else None,
+            )
+        )
+    return configs
+
+
+def _logger_configs(levels: Mapping[str, str]) -> list[DescribeConfigsResponseConfig]:
     return [
         DescribeConfigsResponseConfig(
             name=name,
-            value=value,
-            read_only=source == FROM_FILE,
-            config_source=source,
-            synonyms=[DescribeConfigsResponseSynonym(name=name, value=value, source=source)],
-            config_type=_type_of(value),
+            value=level,
+            config_source=FROM_LOGGER,
+            synonyms=[DescribeConfigsResponseSynonym(name=name, value=level, source=FROM_LOGGER)],
+            config_type=STRING,
             documentation=None,
         )
-        for name, value in values.items()
+        for name, level in levels.items()
     ]

@@ -173,6 +173,8 @@ def _answer(door: Door, call: Call, parts: list[FetchPart], opened: Opened | Non
         if code is not None:
             failed = True
             door.hall.traffic.fetches_failed += 1
+            if code is not Code.NOT_LEADER:
+                door.refused.note("Fetch", code.value, f"of {part.topic}-{part.partition}", call.started_s)
         fetched.append(
             FetchedPart(
                 part.topic,

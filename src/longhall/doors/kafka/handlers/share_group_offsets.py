@@ -77,7 +77,7 @@ def _partition(door: Door, group_id: str, name: str, number: int) -> DescribeSha
 
 async def alter(door: Door, request: AlterShareGroupOffsetsRequest, call: Call) -> AlterShareGroupOffsetsResponse:
     try:
-        door.share_groups.check_empty(request.group_id)
+        door.share_groups.create_empty(request.group_id)
     except LonghallError as error:
         return AlterShareGroupOffsetsResponse(error_code=error_of(error.code), error_message=str(error))
     return AlterShareGroupOffsetsResponse(

@@ -1,0 +1,105 @@
+"""Planted bugs of transactions over several replication groups: in the markers, and in the verification of batches."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from longhall.broker import send, transaction_verification
+from longhall.broker.transaction_coordinator import TransactionCoordinator
+from longhall.broker.transaction_markers import MarkerWriter
+from longhall.errors import LonghallError
+from simulation.bug import Bug
+
+_Replacements = list[tuple[Any, str, Any]]
+
+
+def _mark_one_group() -> _Replacements:
+    good: Any = MarkerWriter._write_round
+
+    async def write_round(self: Any, markers: Any, places: Any) -> Any:
+        groups = {_group_of(self._hall, place): place for place in places}
+        first = min(groups, default=0)
+        return await good(self, markers, [place for place in places if _group_of(self._hall, place) == first])
+
+    return [(MarkerWriter, "_write_round", write_round)]
+
+
+def _group_of(hall: Any, place: tuple[str, int]) -> int:
+    partition = hall.partition(*place)
+    wings = partition.options.wings if partition is not None else []
+    return int(wings[place[1] % len(wings)]) if wings else 0
+
+
+def _believe_in_unanswered_markers() -> _Replacements:
+    async def write_to(self: Any, group: int, request: Any) -> Any:
+        try:
+            await self._hall.wings.write_markers(group, request)
+        except LonghallError:
+            pass  # It was sent, after all.
+        return []
+
+    return [(MarkerWriter, "_write_to", write_to)]
+
+
+def _complete_at_failover() -> _Replacements:
+    def start(self: Any) -> None:
+        now_ms = self._hall.time.now_ms()
+        for transactions in self._hall.transactions:
+            for markers in transactions.unfinished():
+                self._end_in_groups(markers)
+                self._write(markers.transactional_id, transactions.decide_markers_written(markers, now_ms).events)
+        self.arm()
+
+    return [(TransactionCoordinator, "start", start)]
+
+
+def _append_without_asking() -> _Replacements:
+    return [
+        (transaction_verification, "_must_ask", lambda batch: False),
+        (send, "check_transaction", lambda hall, partition, header, transactional_id, joins: None),
+    ]
+
+
+def _commit_in_other_groups() -> _Replacements:
+    good: Any = MarkerWriter._request
+
+    def request(self: Any, markers: Any, partitions: Any) -> Any:
+        return msgspec.structs.replace(good(self, markers, partitions), committed=True)
+
+    return [(MarkerWriter, "_request", request)]
+
+
+TRANSACTION_BUGS: Final[dict[str, Bug]] = {
+    "mark-one-group": Bug(
+        "The outcome of a transaction is written to one of its replication groups only.",
+        "wing-transactions",
+        2,
+        _mark_one_group,
+    ),
+    "believe-in-unanswered-markers": Bug(
+        "A marker counts as written although its group did not answer.",
+        "wing-transactions",
+        4,
+        _believe_in_unanswered_markers,
+    ),
+    "complete-at-failover": Bug(
+        "A new coordinator completes prepared transactions without writing their markers.",
+        "wing-transactions",
+        4,
+        _complete_at_failover,
+    ),
+    "append-without-asking": Bug(
+        "A group appends batches of transactions that its coordinator was not asked about.",
+        "wing-transactions",
+        2,
+        _append_without_asking,
+    ),
+    "commit-in-other-groups": Bug(
+        "An aborted transaction is committed in the groups that are not the coordinator's.",
+        "wing-transactions",
+        2,
+        _commit_in_other_groups,
+    ),
+}

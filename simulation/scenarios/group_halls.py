@@ -1,0 +1,239 @@
+"""Several replication groups of one replica each: a hall and wings, without doors, coordinator and network.
+
+A group is a hall in a process of its own. It may be killed or lose its power at any moment, and starts again from its
+disk, as a new leader starts from its log. Calls between groups may be lost before or after they are carried out. So a
+run costs a fraction of one with whole nodes, and a fault meets a message between two groups far more often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any, Final, TypeVar, final
+
+import msgspec
+
+from longhall.broker.configuration import SHARE
+from longhall.broker.feature_gates import NEWEST
+from longhall.broker.hall import Hall
+from longhall.broker.options import HallOptions
+from longhall.broker.pending import Pending
+from longhall.broker.queues.service import QueueService
+from longhall.broker.recovery import identify, recover
+from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
+from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
+from longhall.cluster.rpc.leader_client import OnLate
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
+from longhall.cluster.rpc.stream import IncomingStream
+from longhall.errors import Code, LonghallError
+from longhall.log.background_jobs import BACKGROUND_JOBS
+from longhall.node.group_process import PARTITIONS_APART
+from longhall.service.local import LocalBroker
+from longhall.service.outbox_calls import OutboxCalls
+from longhall.service.placed_queues import PlacedQueue, PlacedQueues
+from longhall.service.queue_administration import QueueAdministration
+from longhall.service.router import Router
+from longhall.service.sessions import Sessions
+from simulation.loop import PowerCut
+from simulation.world import SimulatedWorld, Simulation
+
+CALL_S: Final = 3.0  # A call without a reply is given up after this time.
+OPTIONS: Final = HallOptions(
+    shards=2, wal_file_bytes=16 * 1024 * 1024, queue_segment_bytes=50_000, disk_reserve_bytes=0
+)
+MAIN: Final = 0
+
+R = TypeVar("R")
+
+
+@final
+class GroupHall:
+    """One group. Its objects are replaced at every start."""
+
+    def __init__(self, halls: GroupHalls, simulation: Simulation, number: int) -> None:
+        self.number = number
+        self.host = simulation.host(f"group{number}")
+        self.queues: QueueService | None = None
+        self.router: Router | None = None
+        self.hall: Hall | None = None
+        self._halls = halls
+        self._opening: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start from the disk; returns when the group serves, or when its power was cut again."""
+        world = self.host.boot(BACKGROUND_JOBS)
+        self._opening = world.process.start(self._open(world))
+        await asyncio.wait({self._opening, world.process.ended}, return_when=asyncio.FIRST_COMPLETED)
+        if self._opening.done() and not isinstance(self._opening.exception(), PowerCut):
+            self._opening.result()
+
+    def end(self, *, power: bool) -> None:
+        """Kill the process, or cut its power."""
+        self.queues = self.router = self.hall = None
+        if power:
+            self.host.cut_power()
+        else:
+            self.host.kill()
+
+    async def _open(self, world: SimulatedWorld) -> None:
+        options = msgspec.structs.replace(OPTIONS, wing=self.number, first_partition=self.number * PARTITIONS_APART + 1)
+        identity = identify(world.disk, world.entropy, options)
+        hall = Hall(world, msgspec.structs.replace(options, shards=identity.shards))
+        hall.queue_secret = bytes.fromhex(identity.secret)
+        hall.feature_level = NEWEST
+        recover(hall)
+        await hall.commits.durable()
+        queues = QueueService(hall)
+        broker = LocalBroker(queues)
+        router = Router(broker, queues)
+        if self.number == MAIN:
+            self._serve_all(hall, queues, broker, router)
+        else:
+            topics = GroupTopics(hall, queues)
+            broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
+            broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
+            broker.also(ListTopics, lambda op, caller: topics.list())
+            router.store(topics)
+            queues.outbox.connect(OutboxCalls(_Client(self._halls)))
+        queues.start()
+        self.hall, self.queues, self.router = hall, queues, router
+
+    def _serve_all(self, hall: Hall, queues: QueueService, broker: LocalBroker, router: Router) -> None:
+        """The hall has the catalogue of everything."""
+        groups = _Groups(self._halls, hall)
+        hall.wings = groups  # type: ignore[assignment]  # Only what queues need.
+        placed = PlacedQueues(groups, lambda name: _placed(hall, name), Sessions(queues.consumers))
+        router.place(placed)
+        QueueAdministration(hall, queues, groups, placed).register(broker)
+        queues.outbox.connect(OutboxCalls(router))
+
+
+@final
+class GroupHalls:
+    """All groups, and the calls between them. `losses` is the chance that a call or its reply is lost."""
+
+    def __init__(self, simulation: Simulation, wings: int) -> None:
+        self.groups = {number: GroupHall(self, simulation, number) for number in range(wings + 1)}
+        self.losses = 0.0
+        self.shares = 0  # The placement `share` goes to each wing in turn.
+        self._chance: random.Random = simulation.stream("calls")
+
+    async def ask(self, operation: Operation[R]) -> R:
+        """An operation of a client, which the hall routes."""
+        router = self.groups[MAIN].router
+        if router is None:
+            raise LonghallError(Code.NOT_READY, "the hall is down")
+        return await self._carry_out(MAIN, lambda: router.call(operation), operation)
+
+    async def call(self, number: int, operation: Operation[R], incarnation: bytes = b"") -> R:
+        """An operation of one group at another."""
+        router = self.groups[number].router
+        if router is None:
+            raise LonghallError(Code.NOT_READY, "the group is down")
+        body = encode_call(operation, NOBODY_IN_PARTICULAR, incarnation)
+        return await self._carry_out(number, lambda: router._serve(9, body)[0], operation)
+
+    async def _carry_out(self, number: int, begin: Any, operation: Operation[R]) -> R:
+        """Carry it out in the process of the group, whether or not the caller lives to see the reply."""
+        process = self.groups[number].host.process
+        assert process is not None
+        await asyncio.sleep(self._chance.uniform(0.0005, 0.01))
+        if self._chance.random() < self.losses or not process.alive:
+            await asyncio.sleep(CALL_S)
+            raise _unknown()
+
+        async def serve() -> Any:
+            return msgspec.msgpack.encode(await begin())
+
+        task = process.start(serve())
+        await asyncio.wait({task, process.ended}, timeout=CALL_S, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done() or self._chance.random() < self.losses or isinstance(task.exception(), PowerCut):
+            raise _unknown()
+        return decode_reply(operation, task.result())
+
+
+def _unknown() -> LonghallError:
+    return LonghallError(Code.TIMED_OUT, "there was no reply; it may have been carried out")
+
+
+@final
+class _Client:
+    """The hall as a wing sees it."""
+
+    def __init__(self, halls: GroupHalls) -> None:
+        self._halls = halls
+
+    def call(self, operation: Operation[R]) -> Pending[R]:
+        pending: Pending[R] = Pending()
+        pending.run(self._halls.call(MAIN, operation))
+        return pending
+
+
+@final
+class _Groups:
+    """The wings as the hall sees them. Fulfils `Groups` and `PlacementAuthority`."""
+
+    def __init__(self, halls: GroupHalls, hall: Hall) -> None:
+        self.leads = True
+        self._halls = halls
+        self._hall = hall
+
+    def is_placed(self, topic: str) -> bool:
+        entry = self._hall.catalogue.topics.get(topic)
+        return entry is not None and bool(entry.options.wings)
+
+    def nearest(self, numbers: tuple[int, ...]) -> list[int]:
+        return list(numbers)
+
+    def call(
+        self,
+        number: int,
+        operation: Operation[R],
+        caller: Caller = NOBODY_IN_PARTICULAR,
+        *,
+        now: bool = False,
+        incarnation: bytes = b"",
+        on_late: OnLate | None = None,
+    ) -> Pending[R]:
+        pending: Pending[R] = Pending()
+        pending.run(self._halls.call(number, operation, incarnation))
+        return pending
+
+    def leader(self, number: int) -> int:
+        return number
+
+    async def open_stream(self, number: int, verb: str, body: bytes, credit: int) -> IncomingStream:
+        raise LonghallError(Code.NOT_LEADER, "these groups have no consumers")
+
+    def spread(self, copies_min: int = 0) -> list[int]:
+        return []
+
+    async def choose(self, placement: str, name: str) -> list[int]:
+        wings = [number for number in self._halls.groups if number != MAIN]
+        if placement != SHARE:
+            return wings
+        self._halls.shares += 1
+        return [wings[self._halls.shares % len(wings)]]
+
+    async def furnish(self, name: str) -> None:
+        topic = self._hall.catalogue.topics[name]
+        entry = self._hall.catalogue.queues.by_name.get(name)
+        spec = TopicSpec(
+            name=name,
+            topic_id=topic.topic_id,
+            partitions=len(topic.partitions),
+            configuration=configuration_in_wing(topic.configuration, len(topic.options.wings)),
+            queue=settings_in_wing(entry.settings) if entry is not None else None,
+        )
+        for number in topic.options.wings:
+            await self.call(number, ApplyTopic(spec))
+
+    async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
+        for number in wings:
+            await self.call(number, RemoveTopic(name, topic_id))
+
+
+def _placed(hall: Hall, name: str) -> PlacedQueue | None:
+    queue = hall.running_queue(name)
+    return PlacedQueue(name, queue.settings, queue.entry.topic_id) if queue is not None else None

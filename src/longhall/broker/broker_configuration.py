@@ -1,0 +1,118 @@
+"""Broker configurations that change while nodes run, by Kafka's names: the table, and their effect on the options.
+
+The catalogue stores them as text, for all brokers (the empty name) and for single ones (their number). A value of one
+broker precedes the value of all, and both precede the settings with which a node started. Most of them are the defaults
+of topic configurations, so a topic that has its own value does not notice. This module does not know who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from longhall.broker.configuration import INT, LONG, QUOTA_BYTES, QUOTA_MESSAGES, SETTINGS
+from longhall.broker.options import HallOptions
+from longhall.errors import Code, LonghallError
+
+ALL_BROKERS: Final = ""
+CONNECTIONS: Final = "max.connections"
+CONNECTIONS_PER_ADDRESS: Final = "max.connections.per.ip"
+BROKERS_MAX: Final = 1_000  # Brokers with configurations of their own.
+
+_LONG_MAX: Final = (1 << 63) - 1
+
+BrokerValues = Mapping[str, Mapping[str, str]]  # By broker, the empty name for all, and by name.
+
+
+class DynamicSetting(NamedTuple):
+    """One row of the table: the default of a topic configuration, an option of the hall, or a limit of the node."""
+
+    kind: int
+    check: Callable[[str], None]
+    meaning: str
+    topic: str = ""  # The topic configuration whose default this is.
+    option: str = ""  # The field of `HallOptions`.
+
+
+def _default_of(topic: str) -> DynamicSetting:
+    setting = SETTINGS[topic]
+    return DynamicSetting(setting.kind, setting.check, f"The default of {topic}. {setting.meaning}", topic=topic)
+
+
+def _between(least: int, most: int) -> Callable[[str], None]:
+    def check(text: str) -> None:
+        if not least <= int(text) <= most:
+            raise ValueError(f"must lie between {least} and {most}")
+
+    return check
+
+
+DYNAMIC: Final[dict[str, DynamicSetting]] = {
+    "message.max.bytes": _default_of("max.message.bytes"),
+    "min.insync.replicas": _default_of("min.insync.replicas"),
+    "log.retention.ms": _default_of("retention.ms"),
+    "log.retention.bytes": _default_of("retention.bytes"),
+    "log.segment.bytes": _default_of("segment.bytes"),
+    "log.roll.ms": _default_of("segment.ms"),
+    "log.roll.jitter.ms": _default_of("segment.jitter.ms"),
+    "log.message.timestamp.before.max.ms": _default_of("message.timestamp.before.max.ms"),
+    "log.message.timestamp.after.max.ms": _default_of("message.timestamp.after.max.ms"),
+    "log.cleaner.delete.retention.ms": _default_of("delete.retention.ms"),
+    "log.cleaner.min.cleanable.ratio": _default_of("min.cleanable.dirty.ratio"),
+    "log.cleaner.min.compaction.lag.ms": _default_of("min.compaction.lag.ms"),
+    "log.cleaner.max.compaction.lag.ms": _default_of("max.compaction.lag.ms"),
+    "longhall.durability": _default_of("longhall.durability"),
+    QUOTA_BYTES: _default_of(QUOTA_BYTES),
+    QUOTA_MESSAGES: _default_of(QUOTA_MESSAGES),
+    "log.cleaner.backoff.ms": DynamicSetting(
+        LONG, _between(10, _LONG_MAX), "How often retention and compaction look for work.", option="cleaner_interval_ms"
+    ),
+    "producer.id.expiration.ms": DynamicSetting(
+        INT,
+        _between(1, _LONG_MAX),
+        "An idempotent producer that is silent for this long is forgotten.",
+        option="producer_expiry_ms",
+    ),
+    CONNECTIONS: DynamicSetting(INT, _between(1, 1_000_000), "Open connections of each door, all clients together."),
+    CONNECTIONS_PER_ADDRESS: DynamicSetting(
+        INT, _between(1, 1_000_000), "Open connections of each door from one address."
+    ),
+}
+# Dynamic in Kafka, but not here: a default for all topics would change the logs of queues too.
+ONLY_FOR_TOPICS: Final = frozenset({"log.cleanup.policy", "compression.type", "log.message.timestamp.type"})
+NAME_OF_DEFAULT: Final = {setting.topic: name for name, setting in DYNAMIC.items() if setting.topic}
+
+
+def check(configuration: Mapping[str, str]) -> None:
+    """Raises INVALID_CONFIGURATION for invalid values, and for names that are not in the table."""
+    for name, value in configuration.items():
+        setting = DYNAMIC.get(name)
+        if setting is None:
+            raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown broker config name: {name}")
+        try:
+            setting.check(value)
+        except ValueError as error:
+            raise LonghallError(
+                Code.INVALID_CONFIGURATION, f"Invalid value {value!r} for configuration {name}: {error}"
+            ) from None
+
+
+def values_of(brokers: BrokerValues, broker: int) -> dict[str, str]:
+    """The values that hold for one broker. Unknown names of a newer version are ignored."""
+    values = {**brokers.get(ALL_BROKERS, {}), **brokers.get(str(broker), {})}
+    return {name: value for name, value in values.items() if name in DYNAMIC}
+
+
+def options_with(options: HallOptions, values: Mapping[str, str]) -> HallOptions:
+    """The options of a hall with these values in place of what the node was started with."""
+    fields: dict[str, int] = {}
+    topic_defaults: dict[str, str] = {}
+    for name, value in values.items():
+        setting = DYNAMIC[name]
+        if setting.topic:
+            topic_defaults[setting.topic] = value
+        elif setting.option:
+            fields[setting.option] = int(value)
+    return msgspec.structs.replace(options, topic_defaults=topic_defaults, **fields)

@@ -1,0 +1,115 @@
+"""The default placement: where a topic or queue goes whose creator names no placement. Pure: it decides, others act.
+
+It never chooses a place that refuses something which the hall accepts at the creation. What replication groups other
+than the hall cannot do yet is listed as `GroupFeature`; a feature that they have learned is added to `SUPPORTED`, and
+the rule then spreads what it kept in the hall before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final
+
+from longhall.broker.configuration import (
+    ARCHIVE,
+    IN_THE_HALL,
+    PARTS,
+    QUOTA_BYTES,
+    QUOTA_MESSAGES,
+    SHARE,
+)
+from longhall.queues.settings import AmqpSettings, QueueSettings
+from longhall.queues.stamps import HEAD
+from longhall.topics.quota import UNLIMITED
+
+
+class GroupFeature(Enum):
+    """Features that replication groups other than the hall may lack."""
+
+    TRANSACTIONS = "transactions of Kafka producers, whose partitions are in several groups"
+    DEAD_LETTERS = "dead letters, answers and moves from one group to another"
+    PUSH = "AMQP consumers, to which a queue in another group pushes its messages"
+
+
+SUPPORTED: Final[frozenset[GroupFeature]] = frozenset()
+
+
+def groups_support(feature: GroupFeature) -> bool:
+    """True if every replication group has the feature."""
+    return feature in SUPPORTED
+
+
+def default_placement(
+    hosts: int,
+    partitions: int,
+    configuration: Mapping[str, str],
+    settings: QueueSettings | None = None,
+    letters: QueueSettings | None = None,
+    supports: Callable[[GroupFeature], bool] = groups_support,
+) -> str:
+    """The placement of a new topic, or of a queue with these settings. The first row that fits counts.
+
+    `hosts` is the number of hosts whose groups can take something now, `letters` has the settings of the dead-letter
+    queue.
+
+        what is created                                                          placement
+        a queue with dead letters, while groups lack DEAD_LETTERS                as the dead-letter queue
+        anything, if the groups of fewer than two hosts can take something       hall
+        a topic, while groups lack TRANSACTIONS                                  hall
+        a topic with longhall.archive                                            hall
+        a queue that AMQP declared, while groups lack PUSH                       hall
+        an AMQP queue that is exclusive, deleted when unused, or has its own
+            dead-letter exchange                                                 hall
+        a queue with an audit, or one that grows (parts_max)                     hall
+        one partition                                                            share
+        a queue whose rules count over all partitions: priorities, capacity,
+            one-by-one, at-most-once, late_stamped, deduplication unless it is
+            inside a FIFO group, FIFO with deduplication over the queue          share
+        a topic with a quota                                                     share
+        anything else                                                            parts
+    """
+    if settings is not None and letters is not None and not supports(GroupFeature.DEAD_LETTERS):
+        return letters.placement if letters.wings else IN_THE_HALL
+    if hosts < 2:
+        return IN_THE_HALL
+    if settings is None:
+        return _place_topic(partitions, configuration, supports)
+    if settings.amqp is not None and (not supports(GroupFeature.PUSH) or _belongs_to_hall(settings.amqp)):
+        return IN_THE_HALL
+    if settings.audit != "off" or settings.parts_max > settings.partitions:
+        return IN_THE_HALL
+    return PARTS if partitions > 1 and _is_divisible(settings) else SHARE
+
+
+def _place_topic(partitions: int, configuration: Mapping[str, str], supports: Callable[[GroupFeature], bool]) -> str:
+    if not supports(GroupFeature.TRANSACTIONS) or configuration.get(ARCHIVE, "none") != "none":
+        return IN_THE_HALL
+    limits = (int(configuration.get(name, UNLIMITED)) for name in (QUOTA_BYTES, QUOTA_MESSAGES))
+    return PARTS if partitions > 1 and all(limit == UNLIMITED for limit in limits) else SHARE
+
+
+def _belongs_to_hall(amqp: AmqpSettings) -> bool:
+    """True for an AMQP queue whose life or dead letters depend on objects of the hall."""
+    return bool(amqp.owner or amqp.auto_delete or amqp.expires_ms or amqp.letters_exchange is not None)
+
+
+def _is_divisible(settings: QueueSettings) -> bool:
+    """True if partitions in several groups keep every rule of the queue."""
+    if settings.fifo:
+        repeats = settings.deduplication_scope == "group"
+    else:
+        repeats = settings.deduplication == "off"
+    return (
+        repeats
+        and settings.priorities == 1
+        and not (settings.messages_max or settings.bytes_max)
+        and not settings.one_by_one
+        and settings.delivery != "at-most-once"
+        and settings.late_stamped != HEAD
+    )
+
+
+def lanes_of(placement: str, partitions: int) -> int:
+    """The number of groups for so many partitions with a placement that the rule chose."""
+    return partitions if placement == PARTS else 1

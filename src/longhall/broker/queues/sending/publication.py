@@ -1,0 +1,24 @@
+"""What publishing takes and answers: a message for an exchange, and what became of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from longhall.errors import Code
+from longhall.queues.messages import Outgoing
+
+
+class Publication(msgspec.Struct, array_like=True):
+    """One message for an exchange. `keys` are its routing key and those of CC and BCC; nobody changes them."""
+
+    exchange: str
+    keys: list[str]
+    message: Outgoing
+
+
+class Published(msgspec.Struct, array_like=True, omit_defaults=True):
+    """The answer to one publication."""
+
+    routed: int = 0  # The number of queues.
+    code: Code | None = None
+    reason: str = ""

@@ -1,0 +1,20 @@
+"""Operations between the coordinator of transactions, in the main hall, and the groups that store their partitions."""
+
+from __future__ import annotations
+
+from longhall.broker.transaction_markers import PartitionMarkers
+from longhall.broker.transaction_verification import PartitionQuestion
+from longhall.cluster.rpc.operation import Operation
+from longhall.errors import Code
+
+
+class VerifyPartition(Operation[Code | None]):
+    """A group asks the main hall whether a batch belongs to the open transaction of its producer; None if it does."""
+
+    question: PartitionQuestion
+
+
+class WriteMarkers(Operation[list[Code | None]]):
+    """The main hall has a group write markers; None, or the error, for each partition. It may be repeated."""
+
+    markers: PartitionMarkers

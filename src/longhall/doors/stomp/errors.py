@@ -1,0 +1,47 @@
+"""The errors of STOMP: ERROR frames, and how the errors of AMQP's model become such frames.
+
+error                                      the connection
+a frame that cannot be carried out         goes on
+CONNECT refused, bytes that are no frame   is closed
+an error of AMQP's model, of any kind      is closed: `not_found`, `precondition_failed`, ...
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.doors.amqp.errors import NAMES, AmqpError, error_of
+from longhall.errors import LonghallError
+
+VERSIONS: Final = "1.0,1.1,1.2"
+
+
+@final
+class StompError(Exception):
+    """An ERROR frame. `headers` are added to those that every ERROR has."""
+
+    def __init__(
+        self, message: str, body: str = "", *, closes: bool = False, headers: list[tuple[str, str]] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.body = body
+        self.closes = closes
+        self.headers = headers or []
+
+
+def stomp_error(error: AmqpError | LonghallError) -> StompError:
+    """An error of AMQP's model, or a refusal of the service, as an ERROR that closes the connection."""
+    if isinstance(error, LonghallError):
+        error = error_of(error)
+    return StompError(NAMES[error.reply].lower(), f"{error}\n", closes=True)
+
+
+def missing_header(command: str, name: str) -> StompError:
+    """A header that a frame must have."""
+    return StompError("Missing header", f'"{command}" must include the "{name}" header\n')
+
+
+def invalid_header(name: str, value: str, why: str) -> StompError:
+    """A header with a value that cannot be."""
+    return StompError("Invalid header", f"'{name}' is '{value[:100]}': {why}\n")

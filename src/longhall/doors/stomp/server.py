@@ -1,0 +1,104 @@
+"""The STOMP door: accepts connections over TCP and over WebSocket, within limits, and has what they share.
+
+Invariant: whatever bytes a client sends, no exception leaves its connection, and others do not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import urlsafe_b64encode
+from collections import Counter
+from typing import Final, final
+
+from longhall.doors.stomp.connection import StompConnection
+from longhall.doors.stomp.websocket import StompWebSocket
+from longhall.doors.stomp.wire.frames import FRAME_BYTES_MAX
+from longhall.front.admission import Budget
+from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.credentials import Credentials
+from longhall.service.router import Router
+from longhall.service.sessions import Sessions
+from longhall.world.ports import Entropy, Listener, Network
+
+HANDSHAKE_S: Final = 10.0
+NAME_BYTES: Final = 16  # Of generated names: 22 characters.
+
+
+@final
+class StompServer:
+    """Both listeners with all their connections."""
+
+    def __init__(
+        self,
+        service: Router,
+        sessions: Sessions,
+        entropy: Entropy,
+        budget: Budget,
+        credentials: Credentials | None = None,
+        connections_max: int = 16_384,
+        connections_per_address_max: int = 16_384,
+    ) -> None:
+        self.service = service
+        self.sessions = sessions
+        self.budget = budget
+        self.frame_bytes_max = FRAME_BYTES_MAX
+        self.handshake_s = HANDSHAKE_S
+        self.connections: ConnectionRegistry[StompConnection] = ConnectionRegistry(
+            connections_max, connections_per_address_max, "stomp"
+        )
+        self.published = 0
+        self.delivered = 0
+        self.errors: Counter[str] = Counter()  # By the message of the ERROR.
+        self._websocket_listener: Listener | None = None
+        self._entropy = entropy
+        self._credentials = credentials
+        self._loop = asyncio.get_running_loop()
+
+    async def open(self, network: Network, host: str, port: int) -> int:
+        """Listen for TCP clients, and return the port."""
+        self.connections.listener, bound = await network.listen(self._connection, host, port)
+        return bound
+
+    async def open_websocket(self, network: Network, host: str, port: int) -> int:
+        """Listen for WebSocket clients, and return the port."""
+        self._websocket_listener, bound = await network.listen(self._websocket, host, port)
+        return bound
+
+    def _connection(self) -> StompConnection:
+        return StompConnection(self, self._loop)
+
+    def _websocket(self) -> asyncio.BaseProtocol:
+        return StompWebSocket(self._connection, self._loop, self.handshake_s)
+
+    def stop_accepting(self) -> None:
+        """Take no new connections."""
+        self.connections.stop_accepting()
+        if self._websocket_listener is not None:
+            self._websocket_listener.close()
+            self._websocket_listener = None
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for outstanding receipts, and close all connections."""
+        await self.connections.drain(seconds)
+
+    # For connections
+
+    def opened(self, connection: StompConnection) -> bool:
+        """Register a connection; False if there are too many."""
+        return self.connections.add(connection, self._loop.time())
+
+    def closed(self, connection: StompConnection) -> None:
+        """A connection is closed."""
+        self.connections.remove(connection)
+
+    def login(self, user: str, password: str) -> bool:
+        """True if a user may log in. Without credentials every user may, as at the other doors."""
+        return self._credentials is None or self._credentials.matches(user, password)
+
+    def new_id(self, size: int) -> str:
+        """A random id of so many bytes."""
+        return self._entropy.bytes(size).hex()
+
+    def new_name(self) -> str:
+        """The random part of a generated name."""
+        return urlsafe_b64encode(self._entropy.bytes(NAME_BYTES)).decode().rstrip("=")

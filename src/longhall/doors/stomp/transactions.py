@@ -1,0 +1,89 @@
+"""Transactions of one connection: what SEND, ACK and NACK do in one waits for COMMIT.
+
+BEGIN     a name that is not in use
+COMMIT    the messages are appended in one atomic write, then the deliveries are ended
+ABORT     the messages are dropped; the deliveries can be ended again
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from longhall.doors.amqp.publish_batches import MESSAGE_OVERHEAD_BYTES
+from longhall.doors.amqp.unacknowledged import Unacknowledged
+from longhall.doors.stomp.errors import StompError
+from longhall.doors.stomp.publisher import SentMessage
+from longhall.doors.stomp.wire.frames import Frame
+
+TRANSACTIONS_MAX: Final = 16
+FRAMES_MAX: Final = 1024  # Of one transaction.
+TRANSACTION_BYTES_MAX: Final = 32 * 1024 * 1024  # Of all open transactions of a connection.
+
+
+@final
+class Transaction:
+    """What waits for COMMIT, in the order of arrival."""
+
+    __slots__ = ("ends", "frames", "messages", "receipts", "size_bytes")
+
+    def __init__(self) -> None:
+        self.messages: list[SentMessage] = []
+        self.ends: list[tuple[int, list[Unacknowledged]]] = []  # How, and which deliveries.
+        self.receipts: list[str] = []  # Of ACK and NACK.
+        self.frames = 0
+        self.size_bytes = 0
+
+
+@final
+class Transactions:
+    """The open transactions of one connection, by name."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Transaction] = {}
+
+    def begin(self, frame: Frame) -> None:
+        """BEGIN"""
+        name = _name(frame)
+        if name in self._open:
+            raise StompError("Bad transaction", f'Transaction has already begun: "{name}"\n')
+        if len(self._open) >= TRANSACTIONS_MAX:
+            raise StompError("Bad transaction", f"A connection has at most {TRANSACTIONS_MAX} transactions\n")
+        self._open[name] = Transaction()
+
+    def end(self, frame: Frame) -> Transaction:
+        """Remove the transaction of COMMIT or ABORT."""
+        transaction = self._find(_name(frame))
+        del self._open[frame.headers["transaction"]]
+        return transaction
+
+    def of(self, frame: Frame) -> Transaction | None:
+        """The transaction of SEND, ACK or NACK, which counts one more frame; None outside of transactions."""
+        name = frame.headers.get("transaction")
+        if name is None:
+            return None
+        transaction = self._find(name)
+        size_bytes = len(frame.body) + MESSAGE_OVERHEAD_BYTES
+        if transaction.frames >= FRAMES_MAX:
+            raise StompError("Bad transaction", f"A transaction has at most {FRAMES_MAX} frames\n")
+        if sum(one.size_bytes for one in self._open.values()) + size_bytes > TRANSACTION_BYTES_MAX:
+            raise StompError("Bad transaction", f"Transactions have at most {TRANSACTION_BYTES_MAX} bytes\n")
+        transaction.frames += 1
+        transaction.size_bytes += size_bytes
+        return transaction
+
+    def clear(self) -> None:
+        """Abort all: the connection is gone."""
+        self._open.clear()
+
+    def _find(self, name: str) -> Transaction:
+        transaction = self._open.get(name)
+        if transaction is None:
+            raise StompError("Bad transaction", f'Invalid transaction identifier: "{name}"\n')
+        return transaction
+
+
+def _name(frame: Frame) -> str:
+    name = frame.headers.get("transaction")
+    if name is None:
+        raise StompError("Missing transaction", f"\"{frame.command}\" must include a 'transaction' header\n")
+    return name

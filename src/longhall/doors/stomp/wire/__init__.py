@@ -1,0 +1,1 @@
+"""STOMP frames as bytes. Pure: no clock, no socket."""

@@ -1,0 +1,35 @@
+"""Calls of the outbox: where a queue is, and messages for it. Fulfils `OutboxCarrier`.
+
+The hall knows all queues, so every call goes to the hall's leader; from there to the groups that store the queue.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar, final
+
+from longhall.broker.pending import Pending
+from longhall.cluster.rpc.operation import Operation
+from longhall.queues.outbox_events import OutboxBatch, QueueLocation
+from longhall.service.queue_operations import DeliverOutbox, LocateQueue
+
+R = TypeVar("R")
+
+
+class Caller(Protocol):
+    """The router of the hall, or a wing's client of the hall."""
+
+    def call(self, operation: Operation[R]) -> Pending[R]: ...
+
+
+@final
+class OutboxCalls:
+    """The way of a group's outbox to the hall."""
+
+    def __init__(self, hall: Any) -> None:
+        self._hall: Caller = hall
+
+    async def locate(self, name: str) -> QueueLocation:
+        return await self._hall.call(LocateQueue(name))
+
+    async def deliver(self, name: str, topic_id: bytes, batch: OutboxBatch) -> int:
+        return await self._hall.call(DeliverOutbox(name, topic_id, batch))
