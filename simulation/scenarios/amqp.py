@@ -21,7 +21,14 @@ from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.world import Simulation
 
 FAULTS_S: Final = 180.0
-CRASHES: Final = [*("power_cut_on_a_slow_disk",) * 3, "power_cut", "power_cut_in_the_middle", "kill", "stop_cleanly", "resets"]
+CRASHES: Final = [
+    *("power_cut_on_a_slow_disk",) * 3,
+    "power_cut",
+    "power_cut_in_the_middle",
+    "kill",
+    "stop_cleanly",
+    "resets",
+]
 
 
 async def amqp(simulation: Simulation, starter: Starter) -> RunResult:
