@@ -53,21 +53,15 @@ class AmqpWorkers:
 
     async def _declare(self, client: AmqpClient) -> None:
         for name, kind in ((NEWS, "fanout"), (TOPICS, "topic")):
-            arguments = (0, name, kind, False, True, False, False, False, EMPTY)
-            await client.call(methods.EXCHANGE_DECLARE, methods.EXCHANGE_DECLARE_OK, *arguments)
+            exchange = (0, name, kind, False, True, False, False, False, EMPTY)
+            await client.call(methods.EXCHANGE_DECLARE, methods.EXCHANGE_DECLARE_OK, *exchange)
         letters = encode_table({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD})
         for name in (LEFT, RIGHT, DEAD, WORK, DONE):
             table = letters if name == LEFT else EMPTY
-            arguments = (0, name, False, True, False, False, False, table)
-            await client.call(methods.QUEUE_DECLARE, methods.QUEUE_DECLARE_OK, *arguments)
-        for queue, exchange, key in (
-            (LEFT, NEWS, ""),
-            (RIGHT, NEWS, ""),
-            (LEFT, TOPICS, "a.#"),
-            (RIGHT, TOPICS, "*.c"),
-        ):
-            arguments = (0, queue, exchange, key, False, EMPTY)
-            await client.call(methods.QUEUE_BIND, methods.QUEUE_BIND_OK, *arguments)
+            queue = (0, name, False, True, False, False, False, table)
+            await client.call(methods.QUEUE_DECLARE, methods.QUEUE_DECLARE_OK, *queue)
+        for bound, source, key in ((LEFT, NEWS, ""), (RIGHT, NEWS, ""), (LEFT, TOPICS, "a.#"), (RIGHT, TOPICS, "*.c")):
+            await client.call(methods.QUEUE_BIND, methods.QUEUE_BIND_OK, 0, bound, source, key, False, EMPTY)
         client.close()
 
     async def publish(self, name: str, pause_s: float) -> None:

@@ -147,7 +147,7 @@ class GroupSession:
 
 @final
 class PlacedSession:
-    """The groups that know one session, and its consumers there. Fulfils `SessionPart`."""
+    """The groups that know one session, and its consumers there. Fulfils `SessionExtension`."""
 
     def __init__(self, link: SessionLink, groups: Groups, ask: Ask) -> None:
         self.link = link
