@@ -170,7 +170,9 @@ class Node:
             self.service,
             sessions,
             world.entropy,
+            world.clock,
             budget,
+            lambda: self.service.leads and self.hall.storage_full,
             self.known.credentials,
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
@@ -313,6 +315,11 @@ class Node:
     def kafka_door(self) -> Door:
         """The object that all Kafka handlers use."""
         return self._kafka.door
+
+    @property
+    def amqp_server(self) -> AmqpServer:
+        """The AMQP door."""
+        return self._amqp
 
     def name(self, node_id: int, rack: str) -> None:
         """Set the number and the rack of this node."""

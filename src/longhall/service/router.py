@@ -28,7 +28,12 @@ from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.messages import Delivery, QueueView
 from longhall.service.call_codec import decode_call
-from longhall.service.exchange_operations import AddConsumer, CancelConsumer, LimitChannel, TakeMessage
+from longhall.service.exchange_operations import (
+    AddConsumer,
+    CancelConsumer,
+    LimitChannel,
+    TakeMessage,
+)
 from longhall.service.local import LocalBroker
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_operations import (
