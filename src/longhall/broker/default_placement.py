@@ -33,8 +33,8 @@ class GroupFeature(Enum):
     PUSH = "AMQP consumers, to which a queue in another group pushes its messages"
 
 
-# Dead letters go between groups by an outbox from level 6 on. They are not here: the group of a queue does not know
-# that its dead-letter queue in another group was deleted, and would not deliver the message again as the hall does.
+# Dead letters go between groups by an outbox from level 6 on. They are not here, because inside one group the move is
+# one step, as in the hall: a receiver of the dead-letter queue sees the message at once.
 SUPPORTED: Final[Mapping[GroupFeature, int]] = {}
 
 
