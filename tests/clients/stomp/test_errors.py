@@ -210,7 +210,7 @@ def test_transactions_have_bounds(connect: Connect) -> None:
     assert client.error().body == 'Transaction has already begun: "t0"\n'
 
 
-def test_a_wrong_password(tmp_path: Path, connect: Connect) -> None:
+def test_a_wrong_password(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("[a]\naws_access_key_id = alice\naws_secret_access_key = secret\n")
     keys.chmod(0o600)
