@@ -231,8 +231,8 @@ public final class AmqpCases {
         channel.basicQos(2);
         BlockingQueue<Long> offsets = new LinkedBlockingQueue<>();
         channel.basicConsume(queue, false, Map.of("x-stream-offset", new Date(0)), (consumer, delivery) -> {
-            offsets.add((Long) delivery.getProperties().getHeaders().get("x-stream-offset"));
             channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
+            offsets.add((Long) delivery.getProperties().getHeaders().get("x-stream-offset"));
         }, consumer -> {});
         List<Object> found = new ArrayList<>();
         for (int number = 0; number < 5; number++) {
