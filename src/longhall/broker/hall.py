@@ -49,6 +49,7 @@ from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
 from longhall.broker.traffic import Traffic
 from longhall.errors import Code
+from longhall.exchanges.events import PolicyRemoved, PolicySet
 from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
 from longhall.log.positions import Positions
@@ -58,6 +59,7 @@ from longhall.queues.chunked_messages import ChunkedMessages
 from longhall.queues.chunks import Uploads
 from longhall.queues.outbox import Outboxes
 from longhall.queues.redrive import Redrives
+from longhall.queues.settings import QueueSettings
 from longhall.records.batch import BatchHeader
 from longhall.shards.backlog import Backlog
 from longhall.shards.journal import Journal
@@ -333,6 +335,7 @@ class Hall:
             self._drop_topic(event.topic_id, replayed)
         elif isinstance(event, QueueRemoved):
             self._drop_queue(event.queue_id)
+        before = self._settings_before(event)
         self.catalogue.apply(event, replayed)
         if isinstance(event, (TopicCreated, TopicDeleted, PartitionsAdded, PartitionsMapped)):
             self.topics_version += 1
@@ -358,6 +361,10 @@ class Hall:
             case QueueConfigured():
                 entry = self.catalogue.queues.by_id[event.queue_id]
                 self.queues[entry.number].configured()
+            case PolicySet() | PolicyRemoved():
+                for queue, settings in before:
+                    if queue.settings is not settings:
+                        queue.configured()
             case LaneMade():
                 self._add_log(self.catalogue.queues.by_id[event.queue_id], event.partition, event.key)
             case LaneDropped():
@@ -370,6 +377,12 @@ class Hall:
                     self._drop_partition(parts)
             case _:
                 pass
+
+    def _settings_before(self, event: CatalogueEvent) -> list[tuple[RunningQueue, QueueSettings]]:
+        """The settings of all queues if the event may change those of many."""
+        if not isinstance(event, (PolicySet, PolicyRemoved)):
+            return []
+        return [(queue, queue.settings) for queue in self.queues.values()]
 
     def restore_catalogue(self, state: dict[str, Any]) -> None:
         """Take the catalogue of a snapshot, and create its partitions."""
