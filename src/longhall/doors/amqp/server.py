@@ -12,13 +12,14 @@ from typing import Final, final
 
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
+from longhall.doors.amqp.statistics import DoorStatistics
 from longhall.exchanges.field_table import encode_table
 from longhall.front.admission import Budget
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.credentials import Credentials
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
-from longhall.world.ports import Entropy, Network
+from longhall.world.ports import Clock, Entropy, Network
 
 HANDSHAKE_S: Final = 10.0
 NAME_BYTES: Final = 16  # Of generated names: 22 characters.
@@ -45,6 +46,7 @@ class AmqpServer:
         service: Router,
         sessions: Sessions,
         entropy: Entropy,
+        clock: Clock,
         budget: Budget,
         credentials: Credentials | None = None,
         connections_max: int = 16_384,
@@ -59,8 +61,7 @@ class AmqpServer:
         self.connections: ConnectionRegistry[AmqpConnection] = ConnectionRegistry(
             connections_max, connections_per_address_max, "amqp"
         )
-        self.published = 0
-        self.delivered = 0
+        self.statistics = DoorStatistics()
         self.failures: Counter[int] = Counter()  # By reply code.
         self.properties = encode_table(
             {
@@ -74,6 +75,7 @@ class AmqpServer:
             }
         )
         self._entropy = entropy
+        self._clock = clock
         self._credentials = credentials
         self._loop = asyncio.get_running_loop()
 
@@ -101,6 +103,7 @@ class AmqpServer:
 
     def opened(self, connection: AmqpConnection) -> bool:
         """Register a connection; False if there are too many."""
+        self.statistics.counts.connections_opened += 1
         return self.connections.add(connection, self._loop.time())
 
     def closed(self, connection: AmqpConnection) -> None:
@@ -112,6 +115,10 @@ class AmqpServer:
         if self._credentials is None:
             return True
         return self._credentials.matches(user, password)
+
+    def now_ms(self) -> int:
+        """The time on the wall."""
+        return self._clock.wall_ms()
 
     def new_id(self, size: int) -> str:
         """A random id of so many bytes."""
