@@ -59,7 +59,6 @@ from longhall.queues.chunked_messages import ChunkedMessages
 from longhall.queues.chunks import Uploads
 from longhall.queues.outbox import Outboxes
 from longhall.queues.redrive import Redrives
-from longhall.queues.settings import QueueSettings
 from longhall.records.batch import BatchHeader
 from longhall.shards.backlog import Backlog
 from longhall.shards.journal import Journal
@@ -335,7 +334,6 @@ class Hall:
             self._drop_topic(event.topic_id, replayed)
         elif isinstance(event, QueueRemoved):
             self._drop_queue(event.queue_id)
-        before = self._settings_before(event)
         self.catalogue.apply(event, replayed)
         if isinstance(event, (TopicCreated, TopicDeleted, PartitionsAdded, PartitionsMapped)):
             self.topics_version += 1
@@ -362,9 +360,8 @@ class Hall:
                 entry = self.catalogue.queues.by_id[event.queue_id]
                 self.queues[entry.number].configured()
             case PolicySet() | PolicyRemoved():
-                for queue, settings in before:
-                    if queue.settings is not settings:
-                        queue.configured()
+                for queue in self.queues.values():
+                    queue.follow_settings()
             case LaneMade():
                 self._add_log(self.catalogue.queues.by_id[event.queue_id], event.partition, event.key)
             case LaneDropped():
@@ -377,12 +374,6 @@ class Hall:
                     self._drop_partition(parts)
             case _:
                 pass
-
-    def _settings_before(self, event: CatalogueEvent) -> list[tuple[RunningQueue, QueueSettings]]:
-        """The settings of all queues if the event may change those of many."""
-        if not isinstance(event, (PolicySet, PolicyRemoved)):
-            return []
-        return [(queue, queue.settings) for queue in self.queues.values()]
 
     def restore_catalogue(self, state: dict[str, Any]) -> None:
         """Take the catalogue of a snapshot, and create its partitions."""

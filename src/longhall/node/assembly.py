@@ -28,7 +28,6 @@ from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
-from longhall.console.api.exchanges import EXCHANGE_ROUTES, definition_routes
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
 from longhall.console.api.recovery import recovery_routes
@@ -37,14 +36,9 @@ from longhall.console.api.scrub import SCRUB_ROUTES
 from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
-from longhall.console.management.definitions import DefinitionHandlers
-from longhall.console.management.dialect import ManagementDialect
-from longhall.console.management.rates import Rates
-from longhall.console.management.routes import management_routes
 from longhall.console.metrics import Registry, labels
 from longhall.console.outbox_families import outbox_families
 from longhall.console.process import build_families, process_families
-from longhall.console.rabbitmq_families import RabbitmqMetrics
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
@@ -67,7 +61,7 @@ from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.node.join_state import JoinState
-from longhall.node.management import NodeManagement
+from longhall.node.management_doors import ManagementDoors
 from longhall.node.memory_shares import shares_of
 from longhall.node.readiness import Readiness
 from longhall.node.recovery_view import NodeRecovery
@@ -209,29 +203,9 @@ class Node:
         registry = self.registry = Registry(label)
         registry.collect(process_families)
         registry.collect(build_families)
-        credentials = self.known.credentials
-        managed = NodeManagement(self, self._amqp)
-        definitions = DefinitionHandlers(managed)
-        routes = (
-            *ROUTES,
-            *UPGRADE_ROUTES,
-            *SCRUB_ROUTES,
-            *EXCHANGE_ROUTES,
-            *definition_routes(
-                definitions.export_all, definitions.import_all, definitions.export_host, definitions.import_host
-            ),
-        )
-        api = Api(self.service, routes, budget, credentials, closed_api(settings, settings.http))
-        management = Api(
-            self.service,
-            management_routes(managed, Rates(world.clock)),
-            budget,
-            credentials,
-            closed_api(settings, settings.management),
-            ManagementDialect(credentials),
-        )
-        self._management = HttpServer({}, service=management)
-        self._prometheus = HttpServer({}, service=RabbitmqMetrics(managed, self.service))
+        self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
+        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
+        api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings, settings.http))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
             self._kafka_status,
@@ -239,8 +213,8 @@ class Node:
             self._amqp_status,
             self._stomp_status,
             self._http_status,
-            self._management_status,
-            self._prometheus_status,
+            self._doors.management_status,
+            self._doors.prometheus_status,
         ]
         self.cluster_node = ClusterNode(self, place) if place is not None else None  # None for a lone node.
         if self.cluster_node is not None:
@@ -262,13 +236,13 @@ class Node:
         registry.collect(partial(outbox_families, self.queues.outbox))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
-            managed.serve(self.cluster_node.peers)
+            self._doors.managed.serve(self.cluster_node.peers)
         if colleagues is not None:
             registry.others = colleagues.others_metrics
             self._console.show("/metrics", partial(colleagues.show_metrics, registry))
             peers = colleagues.attach(self)
             readiness.serve(peers)
-            managed.serve(peers)
+            self._doors.managed.serve(peers)
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError if that is not possible."""
@@ -340,12 +314,7 @@ class Node:
         self.stomp_websocket = Address(
             websocket.host, await self._stomp.open_websocket(self.world.network, websocket.host, websocket.port)
         )
-        management = parse_address(settings.management)
-        bound = await self._management.start(self.world.network, management.host, management.port)
-        self.management = Address(management.host, bound)
-        prometheus = parse_address(settings.prometheus)
-        bound = await self._prometheus.start(self.world.network, prometheus.host, prometheus.port)
-        self.prometheus = Address(prometheus.host, bound)
+        self.management, self.prometheus = await self._doors.open()
         self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
         self._scaler.http = str(self.http)
 
@@ -363,12 +332,6 @@ class Node:
 
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
-
-    def _management_status(self) -> DoorStatus:
-        return DoorStatus("management", self._management.connection_count, self._management.refused.count)
-
-    def _prometheus_status(self) -> DoorStatus:
-        return DoorStatus("prometheus", self._prometheus.connection_count, self._prometheus.refused.count)
 
     @property
     def kafka_door(self) -> Door:
@@ -450,7 +413,7 @@ class Node:
             self._amqp.drain(drain_s),
             self._stomp.drain(drain_s),
             self._console.drain(drain_s),
-            self._management.drain(drain_s),
+            self._doors.drain(drain_s),
         )
         await self._scaler.stop()
         await self._configurations.stop()
@@ -482,8 +445,8 @@ class Node:
         await asyncio.sleep(0)
 
     def _close_consoles(self) -> None:
-        for server in (self._console, self._management, self._prometheus):
-            server.close()
+        self._console.close()
+        self._doors.close()
 
     def let_go(self) -> None:
         """Close Kafka connections that have waited too long for a commit, so that their clients ask another node."""

@@ -132,7 +132,7 @@ class NodeManagement:
         return b"1" if self._close_here(name, reason) else b""
 
     def _close_here(self, name: str, reason: str) -> bool:
-        found = [one for one in self._amqp.connections.registered if one.name == name]
+        found = [one for one in self._amqp.connections.registered if one.origin.name == name]
         for connection in found:
             connection.force(f"Closed via management: {reason}" if reason else "Closed via management")
         return bool(found)

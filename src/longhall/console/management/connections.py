@@ -8,7 +8,6 @@ from longhall.console.api.asked import Asked, Reply
 from longhall.console.management.consumers import channel_name, consumers_of
 from longhall.console.management.pages import Row, listed, shown
 from longhall.console.management.queues import NO_CONTENT, states_of
-from longhall.console.management.rates import Rates
 from longhall.console.management.sources import ManagedNode
 from longhall.doors.amqp.listing import PROTOCOL, ChannelView, ConnectionView
 from longhall.errors import Code, LonghallError
@@ -21,9 +20,8 @@ CLOSED: Final = "Closed via management plugin"
 class ConnectionHandlers:
     """The handlers of connections, channels and consumers."""
 
-    def __init__(self, node: ManagedNode, rates: Rates) -> None:
+    def __init__(self, node: ManagedNode) -> None:
         self._node = node
-        self._rates = rates
 
     # Connections
 
@@ -55,39 +53,10 @@ class ConnectionHandlers:
 
     async def _connections(self) -> list[Row]:
         return [
-            self._connection(report.facts.name, one)
+            _connection(report.facts.name, one)
             for report in await self._node.everywhere(True)
             for one in report.door.connections
         ]
-
-    def _connection(self, node: str, one: ConnectionView) -> Row:
-        bytes_ = {"recv_oct": one.received_bytes, "send_oct": one.sent_bytes}
-        return {
-            "name": one.name,
-            "node": node,
-            "protocol": PROTOCOL,
-            "type": "network",
-            "user": one.user,
-            "user_who_performed_action": one.user,
-            "vhost": one.host,
-            "state": one.state,
-            "connected_at": one.connected_ms,
-            "client_properties": one.properties,
-            "user_provided_name": one.properties.get("connection_name"),
-            "channels": len(one.channels),
-            "channel_max": one.channel_max,
-            "frame_max": one.frame_max,
-            "timeout": one.heartbeat_s,
-            "auth_mechanism": one.mechanism,
-            "host": one.local,
-            "port": one.local_port,
-            "peer_host": one.peer,
-            "peer_port": one.peer_port,
-            "ssl": False,
-            "pid": one.session,
-            "send_pend": 0,
-            **self._rates.with_details(f"connection {one.name}", bytes_),
-        }
 
     # Channels
 
@@ -132,6 +101,34 @@ class ConnectionHandlers:
         states = {one.name: one for one in await states_of(service, asked.caller, list(queues))}
         rows = consumers_of(reports, states)
         return await listed(asked, [row for row in rows if host in (None, row["queue"]["vhost"])])
+
+
+def _connection(node: str, one: ConnectionView) -> Row:
+    return {
+        "name": one.name,
+        "node": node,
+        "protocol": PROTOCOL,
+        "type": "network",
+        "user": one.user,
+        "user_who_performed_action": one.user,
+        "vhost": one.host,
+        "state": one.state,
+        "connected_at": one.connected_ms,
+        "client_properties": one.properties,
+        "user_provided_name": one.properties.get("connection_name"),
+        "channels": len(one.channels),
+        "channel_max": one.channel_max,
+        "frame_max": one.frame_max,
+        "timeout": one.heartbeat_s,
+        "auth_mechanism": one.mechanism,
+        "host": one.local,
+        "port": one.local_port,
+        "peer_host": one.peer,
+        "peer_port": one.peer_port,
+        "ssl": False,
+        "pid": one.session,
+        "send_pend": 0,
+    }
 
 
 def _channel(node: str, connection: ConnectionView, one: ChannelView) -> Row:

@@ -32,7 +32,7 @@ def management_routes(node: ManagedNode, rates: Rates) -> tuple[Route, ...]:
     return (
         *_overview(OverviewHandlers(node, rates)),
         *_health(HealthHandlers(node)),
-        *_connections(ConnectionHandlers(node, rates)),
+        *_connections(ConnectionHandlers(node)),
         *_exchanges(ExchangeHandlers(node, rates)),
         *_queues(QueueHandlers(node, rates)),
         *_access(AccessHandlers(node, rates)),

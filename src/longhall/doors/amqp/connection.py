@@ -76,13 +76,7 @@ class AmqpConnection(asyncio.Protocol):
         self.server = server
         self.service = server.service
         self.peer = ""
-        self.peer_port = 0
-        self.local = ""
-        self.local_port = 0
-        self.connected_ms = 0
-        self.received_bytes = 0
-        self.sent_bytes = 0
-        self.has_published = False
+        self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
         self.handshake = Handshake(server.login)
@@ -117,11 +111,7 @@ class AmqpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
-        name = transport.get_extra_info("peername")
-        self.peer, self.peer_port = (str(name[0]), int(name[1])) if name else ("", 0)
-        own = transport.get_extra_info("sockname")
-        self.local, self.local_port = (str(own[0]), int(own[1])) if own else ("", 0)
-        self.connected_ms = self.server.now_ms()
+        self.peer = self.origin.made(transport)
         self._last_received_s = self.active_s = self._loop.time()
         if not self.server.opened(self):
             self._transport.abort()
@@ -153,7 +143,6 @@ class AmqpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._last_received_s = self._loop.time()
-        self.received_bytes += len(data)
         if self.is_over:
             return
         received = self._received + data if self._received else data
@@ -317,7 +306,6 @@ class AmqpConnection(asyncio.Protocol):
             text = f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max ({most})"
             raise AmqpError(errors.NOT_ALLOWED, text, method)
         self.channels[number] = Channel(self, number)
-        self.server.statistics.counts.channels_opened += 1
         self.write(method_frame(number, methods.CHANNEL_OPEN_OK, b""))
 
     def _take_method(self, channel: Channel, data: bytes, at: int, stop: int) -> None:
@@ -472,11 +460,6 @@ class AmqpConnection(asyncio.Protocol):
             self._flush()
             self.close()
 
-    @property
-    def name(self) -> str:
-        """The name by which operators know the connection."""
-        return f"{self.peer}:{self.peer_port} -> {self.local}:{self.local_port}"
-
     # Sessions
 
     async def session(self) -> str:
@@ -541,9 +524,7 @@ class AmqpConnection(asyncio.Protocol):
     def _flush(self) -> None:
         self._is_flushing = False
         if self._transport is not None and self._out:
-            out = b"".join(self._out)
-            self._transport.write(out)
-            self.sent_bytes += len(out)
+            self._transport.write(b"".join(self._out))
             self._last_sent_s = self._loop.time()
         self._out.clear()
 

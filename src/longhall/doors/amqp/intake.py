@@ -67,7 +67,7 @@ class Intake:
         if count:
             connection.requests += count
             connection.server.statistics.taken(published, confirmed, acknowledged)
-            connection.has_published = connection.has_published or published > 0
+            connection.origin.has_published = connection.origin.has_published or published > 0
         return at
 
     def _publish(self, channel: Channel) -> bool:

@@ -69,8 +69,6 @@ class ConnectionView(msgspec.Struct, array_like=True):
     mechanism: str
     properties: dict[str, Any]
     session: str
-    received_bytes: int
-    sent_bytes: int
     channels: list[ChannelView]
 
 
@@ -98,21 +96,21 @@ def report_of(server: AmqpServer, node: str, with_connections: bool) -> DoorRepo
         open_connections=len(connections),
         open_channels=sum(len(one.channels) for one in connections),
         consumers=sum(len(one.consumers) for one in connections),
-        publishers=sum(one.has_published for one in connections),
+        publishers=sum(one.origin.has_published for one in connections),
     )
 
 
 def _connection(one: AmqpConnection) -> ConnectionView:
-    handshake = one.handshake
+    handshake, origin = one.handshake, one.origin
     return ConnectionView(
-        name=one.name,
+        name=origin.name,
         user=handshake.user,
         host=one.host,
-        peer=one.peer,
-        peer_port=one.peer_port,
-        local=one.local,
-        local_port=one.local_port,
-        connected_ms=one.connected_ms,
+        peer=origin.peer,
+        peer_port=origin.peer_port,
+        local=origin.local,
+        local_port=origin.local_port,
+        connected_ms=origin.connected_ms,
         state="closing" if one.is_over else "running",
         channel_max=handshake.channel_max,
         frame_max=handshake.frame_max,
@@ -120,8 +118,6 @@ def _connection(one: AmqpConnection) -> ConnectionView:
         mechanism=handshake.mechanism,
         properties=shown_properties(handshake.client_properties),
         session=one.session_id,
-        received_bytes=one.received_bytes,
-        sent_bytes=one.sent_bytes,
         channels=[_channel(one, channel) for channel in one.channels.values()],
     )
 

@@ -12,7 +12,7 @@ from typing import Final, final
 
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
-from longhall.doors.amqp.statistics import DoorStatistics
+from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
 from longhall.exchanges.field_table import encode_table
 from longhall.front.admission import Budget
 from longhall.front.connection_registry import ConnectionRegistry
@@ -116,9 +116,9 @@ class AmqpServer:
             return True
         return self._credentials.matches(user, password)
 
-    def now_ms(self) -> int:
-        """The time on the wall."""
-        return self._clock.wall_ms()
+    def new_origin(self) -> ConnectionOrigin:
+        """Where a new connection comes from."""
+        return ConnectionOrigin(self._clock.wall_ms())
 
     def new_id(self, size: int) -> str:
         """A random id of so many bytes."""

@@ -6,6 +6,7 @@ are those that were opened and are not open any more.
 
 from __future__ import annotations
 
+from asyncio import BaseTransport
 from typing import Final
 
 import msgspec
@@ -55,6 +56,30 @@ class MessageCounts(msgspec.Struct, array_like=True):
     def delivered(self) -> int:
         """Messages given to clients, in whatever way."""
         return self.consumed_automatic + self.consumed_manual + self.got_automatic + self.got_manual
+
+
+class ConnectionOrigin:
+    """Where a connection comes from, and since when, for operators."""
+
+    def __init__(self, connected_ms: int) -> None:
+        self.connected_ms = connected_ms
+        self.peer = ""
+        self.peer_port = 0
+        self.local = ""
+        self.local_port = 0
+        self.has_published = False
+
+    def made(self, transport: BaseTransport) -> str:
+        """Read the addresses of a new connection; returns that of the client."""
+        peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.peer, self.peer_port = (str(peer[0]), int(peer[1])) if peer else ("", 0)
+        self.local, self.local_port = (str(own[0]), int(own[1])) if own else ("", 0)
+        return self.peer
+
+    @property
+    def name(self) -> str:
+        """The name by which operators know the connection."""
+        return f"{self.peer}:{self.peer_port} -> {self.local}:{self.local_port}"
 
 
 class DoorStatistics:

@@ -52,7 +52,7 @@ def publish(channel: Channel, arguments: Arguments, content: Content | None) -> 
     except MalformedTable as error:
         raise AmqpError(errors.SYNTAX_ERROR, str(error)) from None
     connection.server.statistics.published(len(content.body), channel.confirms)
-    connection.has_published = True
+    connection.origin.has_published = True
     if channel.is_transactional:
         channel.transaction_bytes += len(content.body) + MESSAGE_OVERHEAD_BYTES
         if channel.transaction_bytes > TRANSACTION_BYTES_MAX:
