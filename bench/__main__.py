@@ -9,7 +9,7 @@ BENCHES = {
     "kafka": "Longhall beside Apache Kafka 4: throughput, latency, start, memory (about eight minutes; --quick: one)",
     "growth": "many partitions, idle partitions, a long log, cold readers (--quick: smaller)",
     "sqs": "Longhall's SQS door beside ElasticMQ, moto and a bare HTTP loop (about ten minutes; --quick: one)",
-    "amqp": "Longhall's AMQP door beside RabbitMQ, classic and quorum queues (about five minutes; --quick: two)",
+    "amqp": "Longhall's AMQP door beside RabbitMQ and NATS JetStream (about ten minutes; --quick: three)",
     "queues": "queues that grow: ten million waiting, groups, idle queues, delays and leases (--quick: smaller)",
     "cluster": "three nodes beside three of Apache Kafka: throughput, latency, many queues, a hot one, a killed leader",
     "spark": "reading through Spark beside Parquet and Spark's Kafka connector (about ten minutes; --quick: two)",

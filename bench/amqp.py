@@ -1,9 +1,10 @@
-"""Longhall's AMQP door beside RabbitMQ, classic and quorum queues, under the same client.
+"""Longhall's AMQP door beside RabbitMQ, classic and quorum queues, under the same client, and beside NATS JetStream.
 
 All servers run at once and one is loaded at a time. A round takes every line on each peer in turn, and each round
 begins with another peer, so that other load on the machine affects all alike. A publish line fills durable queues with
 persistent, confirmed messages, and the consume line behind it empties them with acknowledgements. The end-to-end line
-does both at once, at half of the rate at which the peer could publish and consume in turn. Routing through a topic
+does both at once, at half of the rate at which the peer could publish and consume in turn. NATS, which has no AMQP, is
+loaded by a client of its own and takes the publish and consume lines. Routing through a topic
 exchange, idle connections and the way through a node that does not lead are measured once, on Longhall.
 """
 
@@ -13,17 +14,20 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bench import machine
 from bench.kafka import say, sync_probe
-from bench.load import amqp
+from bench.load import amqp, nats
 from bench.measure import process
 from bench.measure.figures import latency_figures
 from bench.peers import rabbitmq
 from bench.peers.amqp import PEERS, SERVERS, LonghallExchanges, Peer
+from bench.peers.nats import VERSION as NATS_VERSION
 from bench.peers.node import Node
 from bench.peers.trio import LonghallTrio
 
@@ -35,6 +39,7 @@ QUEUES = (1, 10)
 COPIES = 10
 ROUTES = (10, 1000)
 IDLE_CONNECTIONS = 10_000
+DESCRIPTORS = 40_000  # Open files, for so many connections.
 WINDOW = 1000  # Unconfirmed messages, and the prefetch.
 ACK_EVERY = 100
 _DRAIN_SECONDS_MAX = 60.0
@@ -69,27 +74,48 @@ class Bench:
                 for count in QUEUES:
                     for verb, figures in self._cycle(name, size, count, self._seconds).items():
                         lines.setdefault(f"{verb}_{label}_{count}", {})[name] = figures
+                if not self._peers[name].speaks_amqp:
+                    continue
                 rates = [lines[f"{verb}_{label}_1"][name]["messages_per_second"] for verb in ("publish", "consume")]
                 half = 0.5 / sum(1 / each for each in rates)
                 lines.setdefault(f"half_{label}", {})[name] = self._end_to_end(name, size, half)
-            lines.setdefault("fanout_100b", {})[name] = self._fanout(name)
+            if self._peers[name].speaks_amqp:
+                lines.setdefault("fanout_100b", {})[name] = self._fanout(name)
             weight = process.memory(self._servers[self._peers[name].server].pid)
             lines.setdefault("memory", {})[name] = {"resident_mb": weight.resident_bytes / 1e6}
         for label, size in SIZES.items():  # The same rate for all: half of what the slowest peer can take.
             rate = min(each["rate"] for each in lines[f"half_{label}"].values())
-            for name in names[shift:] + names[:shift]:
+            for name in lines[f"half_{label}"]:
                 lines.setdefault(f"same_{label}", {})[name] = self._end_to_end(name, size, rate)
         return lines
 
     def _cycle(self, name: str, size: int, count: int, seconds: float) -> dict[str, Figures]:
         """Fill so many queues, and empty them."""
+        options: dict[str, Any] = {"size": size, "window": WINDOW, "ack": ACK_EVERY}
+        if not self._peers[name].speaks_amqp:
+            return self._stream_cycle(name, count, seconds, options)
         queues = self._declared(name, count)
-        options: dict[str, Any] = {"size": size, "window": WINDOW, "prefetch": WINDOW, "ack": ACK_EVERY}
+        options["prefetch"] = WINDOW
         published = self._measured(name, "publish", queues, seconds=seconds, **options)
         whole = int(published["messages"])
         consumed = self._measured(name, "consume", queues, seconds=_DRAIN_SECONDS_MAX, count=whole, **options)
         assert consumed["messages"] >= whole, f"{name} delivered {consumed['messages']} of {whole} messages"
         amqp.delete(self._address(name), queues)
+        return {"publish": published, "consume": consumed}
+
+    def _stream_cycle(self, name: str, count: int, seconds: float, options: dict[str, Any]) -> dict[str, Figures]:
+        """The same with the subjects of a stream in place of queues."""
+        address, pid = self._address(name), self._servers[name].pid
+        subjects = [f"bench-{at}" for at in range(count)]
+        nats.create(address, subjects)
+        published = measured(pid, "publish", address, subjects, nats.run, seconds=seconds, **options)
+        nats.consume(address, WINDOW)
+        whole = int(published["messages"])
+        consumed = measured(
+            pid, "consume", address, subjects, nats.run, seconds=_DRAIN_SECONDS_MAX, count=whole, **options
+        )
+        assert consumed["messages"] >= whole, f"{name} delivered {consumed['messages']} of {whole} messages"
+        nats.delete(address)
         return {"publish": published, "consume": consumed}
 
     def _end_to_end(self, name: str, size: int, rate: float) -> Figures:
@@ -120,11 +146,13 @@ class Bench:
         return measured(self._servers[self._peers[name].server].pid, mode, self._address(name), names, **options)
 
 
-def measured(pid: int, mode: str, address: str, names: list[str], **options: Any) -> Figures:
+def measured(
+    pid: int, mode: str, address: str, names: list[str], load: Callable[..., amqp.Run] = amqp.run, **options: Any
+) -> Figures:
     """One run of the client against the server whose process is `pid`."""
     os.sync()
     before, machine_before = process.usage(pid), process.machine_cpu_seconds()
-    run = amqp.run(mode, address, names, **options)
+    run = load(mode, address, names, **options)
     broker_cpu, broker_busiest = process.usage(pid).since(before)
     everything = process.machine_cpu_seconds() - machine_before
     assert run.messages > 0, f"no message passed in {mode}"
@@ -166,7 +194,15 @@ def routing(seconds: float, rounds: int) -> Lines:
 
 
 def idle(count: int) -> Figures:
-    """The memory of a node with so many open connections, each with a channel."""
+    """The memory of a node with so many open connections, each with a channel. Fewer, if the limit of open files does
+    not allow as many: a node uses a third of it for connections.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        most = max(most, DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    count = min(count, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 3 - 100)
+    say(f"{count} idle connections")
     with LonghallExchanges() as node:
         before = process.memory(node.pid).resident_bytes
         with amqp.idle_connections(node.address, count):
@@ -200,7 +236,7 @@ def through_follower(seconds: float, rounds: int) -> Lines:
 def run(names: list[str], *, rounds: int, seconds: float, warm_seconds: float, connections: int) -> dict[str, object]:
     began = time.time()
     result: dict[str, object] = {
-        "machine": {**machine.describe(), "rabbitmq": rabbitmq.version()},
+        "machine": {**machine.describe(), "rabbitmq": rabbitmq.version(), "nats": NATS_VERSION},
         "taken": time.strftime("%Y-%m-%d", time.gmtime(began)),
         "settings": {"rounds": rounds, "seconds": seconds, "window": WINDOW, "ack_every": ACK_EVERY, "brokers": names},
     }

@@ -52,15 +52,6 @@ def _send_under_a_new_number() -> _Replacements:
     return [(OutboxDelivery, "_deliver", deliver)]
 
 
-def _confirm_before_the_commit() -> _Replacements:
-    """The target confirms messages that are not committed: the next leader may not have them."""
-
-    async def committed(hall: Any, shard: Any, whom: int = 2) -> None:
-        return
-
-    return [(arrivals, "committed", committed)]
-
-
 def _choose_the_lane_anew() -> _Replacements:
     """A repeat goes to another lane of the target, which does not know the message."""
     turns = itertools.count()
@@ -73,7 +64,7 @@ def _choose_the_lane_anew() -> _Replacements:
 
 OUTBOX_BUGS: Final[dict[str, Bug]] = {
     "remember-in-memory": Bug(
-        "A target forgets at a failover which messages of an outbox it has.", "outbox", 8, _remember_in_memory
+        "A target forgets at a failover which messages of an outbox it has.", "outbox", 4, _remember_in_memory
     ),
     "forget-before-delivery": Bug(
         "A source frees the messages of an outbox before the target has them.",
@@ -84,13 +75,7 @@ OUTBOX_BUGS: Final[dict[str, Bug]] = {
     "send-under-a-new-number": Bug(
         "A message of an outbox is repeated under another identity.", "outbox", 4, _send_under_a_new_number
     ),
-    "confirm-before-the-commit": Bug(
-        "A target confirms messages of an outbox that are not committed.",
-        "outbox",
-        12,
-        _confirm_before_the_commit,
-    ),
     "choose-the-lane-anew": Bug(
-        "A repeat of an outbox goes to another lane than the message.", "outbox", 8, _choose_the_lane_anew
+        "A repeat of an outbox goes to another lane than the message.", "outbox", 4, _choose_the_lane_anew
     ),
 }

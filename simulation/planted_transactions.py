@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from longhall.broker import send, transaction_verification
-from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.broker.transaction_markers import MarkerWriter
+from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.errors import LonghallError
 from simulation.bug import Bug
 
@@ -32,27 +32,15 @@ def _group_of(hall: Any, place: tuple[str, int]) -> int:
     return int(wings[place[1] % len(wings)]) if wings else 0
 
 
-def _believe_in_unanswered_markers() -> _Replacements:
+def _skip_leaderless_groups() -> _Replacements:
     async def write_to(self: Any, group: int, request: Any) -> Any:
         try:
-            await self._hall.wings.write_markers(group, request)
+            await self._hall.wings.call(group, WriteMarkers(request), now=True)
         except LonghallError:
-            pass  # It was sent, after all.
+            pass  # As if it had the marker.
         return []
 
     return [(MarkerWriter, "_write_to", write_to)]
-
-
-def _complete_at_failover() -> _Replacements:
-    def start(self: Any) -> None:
-        now_ms = self._hall.time.now_ms()
-        for transactions in self._hall.transactions:
-            for markers in transactions.unfinished():
-                self._end_in_groups(markers)
-                self._write(markers.transactional_id, transactions.decide_markers_written(markers, now_ms).events)
-        self.arm()
-
-    return [(TransactionCoordinator, "start", start)]
 
 
 def _append_without_asking() -> _Replacements:
@@ -78,17 +66,11 @@ TRANSACTION_BUGS: Final[dict[str, Bug]] = {
         2,
         _mark_one_group,
     ),
-    "believe-in-unanswered-markers": Bug(
-        "A marker counts as written although its group did not answer.",
+    "skip-leaderless-groups": Bug(
+        "A group that has no leader gets no markers.",
         "wing-transactions",
         4,
-        _believe_in_unanswered_markers,
-    ),
-    "complete-at-failover": Bug(
-        "A new coordinator completes prepared transactions without writing their markers.",
-        "wing-transactions",
-        4,
-        _complete_at_failover,
+        _skip_leaderless_groups,
     ),
     "append-without-asking": Bug(
         "A group appends batches of transactions that its coordinator was not asked about.",

@@ -1,4 +1,4 @@
-"""Longhall through its AMQP door, beside RabbitMQ with its two kinds of queues."""
+"""Longhall through its AMQP door, beside RabbitMQ with its two kinds of queues and NATS JetStream."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bench.peers.longhall import Longhall
+from bench.peers.nats import Nats
 from bench.peers.node import Node
 from bench.peers.rabbitmq import RabbitMq, answers_amqp
 
@@ -32,18 +33,29 @@ class LonghallExchanges(Longhall):
         return answers_amqp(self._amqp)
 
 
-SERVERS: dict[str, Callable[[], Node]] = {"longhall": LonghallExchanges, "rabbitmq": RabbitMq}
+SERVERS: dict[str, Callable[[], Node]] = {
+    "longhall": LonghallExchanges,
+    "rabbitmq": RabbitMq,
+    "nats": Nats,
+    "nats-always": lambda: Nats(syncs=True),
+}
 
 
 class Peer(NamedTuple):
-    """A server, and the type of the queues that are declared there."""
+    """A server, and the type of the queues that are declared there; a server without AMQP has none."""
 
     server: str
     queue_type: str
+
+    @property
+    def speaks_amqp(self) -> bool:
+        return bool(self.queue_type)
 
 
 PEERS = {
     "longhall": Peer("longhall", "classic"),
     "rabbitmq-classic": Peer("rabbitmq", "classic"),
     "rabbitmq-quorum": Peer("rabbitmq", "quorum"),
+    "nats": Peer("nats", ""),
+    "nats-always": Peer("nats-always", ""),
 }

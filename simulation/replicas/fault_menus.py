@@ -87,6 +87,8 @@ POWER: Final = ("power_cut", "power_cut_in_the_middle", "power_cut_of_all", "pow
 COUNTERS: Final = tuple(name for name in EVERYTHING if name != "clock_jump")
 # Wing processes also die alone, and deposed leaders that have not noticed serve recreated names.
 WINGS: Final = (*COUNTERS, *("kill_a_ward",) * 3, *("cut_from_the_coordinator",) * 3)
+# Coordinators die with decided transactions whose markers are missing.
+TRANSACTIONS: Final = (*WINGS, *("kill_between_outcome_and_markers",) * 8)
 # Wings are away for a moment while their queues are deleted and recreated elsewhere; leaders are rarely cut off.
 NAMESAKES: Final = (*("kill_a_ward",) * 4, "kill_one", "power_cut", "pause_one", "cut_one_way", "stop_cleanly")
 LINES: Final = (*LEADERS, *POWER, "cut_from_clients", "cut_one_way", "reset", "expire_a_session")

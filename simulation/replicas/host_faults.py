@@ -40,6 +40,17 @@ class HostFaults:
         if side_processes:
             self._chance.choice(side_processes).kill()
 
+    async def kill_between_outcome_and_markers(self) -> None:
+        """Kill the wing processes of a host, and a moment later the leader of the hall: the transactions that it has
+        decided in between have no markers in these wings.
+        """
+        leader = self._leader()
+        other = self._chance.choice([node for node in self._nodes if node != leader])
+        for process in list(self._cluster.host(other).side_processes.values()):
+            process.kill()
+        await asyncio.sleep(self._chance.uniform(0.2, 1.2))
+        self._cluster.host(leader).kill()
+
     async def kill_all(self) -> None:
         for node in self._nodes:
             self._cluster.host(node).kill()

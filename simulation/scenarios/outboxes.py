@@ -44,8 +44,8 @@ FLOWS: Final = {
     "work": ("share", "dead-in-hall", "hall"),
     "near": ("hall", "dead-in-wing", "share"),
     "wide": ("parts", "dead-in-hall-too", "hall"),
-    "thin": ("share", "dead-in-parts", "parts"),
-    ASKS: ("share", REPLIES, "parts"),
+    "thin": ("hall", "dead-in-parts", "parts"),
+    ASKS: ("share", REPLIES, "hall"),
 }
 LEASE_MS: Final = 700
 SEND_S: Final = 0.25

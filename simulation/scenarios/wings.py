@@ -19,7 +19,7 @@ from simulation.checkers.messages import Law
 from simulation.checkers.queues import QueueOracle
 from simulation.checkers.violation import demand
 from simulation.replicas.fault_injector import ClusterFaults
-from simulation.replicas.fault_menus import NAMESAKES, WINGS
+from simulation.replicas.fault_menus import NAMESAKES, TRANSACTIONS, WINGS
 from simulation.replicas.group_processes import GroupProcesses
 from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.scenarios import queue_laws as laws
@@ -202,7 +202,7 @@ async def wing_topics(simulation: Simulation, starter: Starter) -> RunResult:
 
 
 async def wing_transactions(simulation: Simulation, starter: Starter) -> RunResult:
-    run = ClusterRun(simulation, WINGS)
+    run = ClusterRun(simulation, TRANSACTIONS)
     group_processes = GroupProcesses(run.cluster)
     places = await run.begin(6, {"longhall.placement": "parts"})
     run.write(places, plain=0, idempotent=1, transactional=4, pause_s=0.3)

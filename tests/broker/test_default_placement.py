@@ -68,6 +68,8 @@ def test_a_queue_is_with_its_dead_letters_until_they_move_between_groups() -> No
         assert default_placement(hosts, 3, {}, dying, there, NONE.__contains__) == SHARE
         assert default_placement(hosts, 3, {}, dying, QueueSettings(placement=HALL), NONE.__contains__) == HALL
     assert default_placement(3, 3, {}, dying, there, ALL.__contains__) == PARTS
+    chunked = QueueSettings(partitions=3, dead_letters=LETTERS, whole_bytes_max=1 << 20)
+    assert default_placement(3, 3, {}, chunked, there, ALL.__contains__) == SHARE
     assert default_placement(3, 3, {}, dying, None, NONE.__contains__) == PARTS  # There is no such queue yet.
 
 
@@ -92,12 +94,13 @@ def test_a_topic_is_spread_when_groups_have_transactions(
 
 def test_the_constant_decides_what_groups_support(monkeypatch: pytest.MonkeyPatch) -> None:
     for feature in GroupFeature:
-        monkeypatch.setattr(rule, "SUPPORTED", ALL - {feature})
+        monkeypatch.setattr(rule, "SUPPORTED", dict.fromkeys(ALL - {feature}, 4))
         assert [groups_support(one) for one in GroupFeature] == [one is not feature for one in GroupFeature]
+        assert [groups_support(one, 3) for one in GroupFeature] == [False] * len(GroupFeature)
 
 
 def test_a_topic_without_a_placement_is_created_in_wings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rule, "SUPPORTED", ALL)
+    monkeypatch.setattr(rule, "SUPPORTED", dict.fromkeys(ALL, 3))
 
     async def play(life: Life) -> None:
         wings = wings_of(life)

@@ -90,6 +90,18 @@ def test_the_next_coordinator_writes_the_markers_of_what_was_decided(end: str) -
     desk.live(finish)
 
 
+def test_a_transaction_that_times_out_is_aborted_in_every_group_under_a_raised_epoch() -> None:
+    async def play(life: Life) -> None:
+        wings = wings_of(life)
+        who = await _opened(life)
+        await asyncio.sleep(61)
+        assert _state(life) == "CompleteAbort"
+        assert sorted(group for group, _ in wings.markers) == [1, 2, 3]
+        assert {(request.committed, request.producer_epoch) for _, request in wings.markers} == {(False, who[1] + 1)}
+
+    Desk().live(play)
+
+
 def test_a_deleted_topic_needs_no_markers() -> None:
     async def play(life: Life) -> None:
         wings = wings_of(life)

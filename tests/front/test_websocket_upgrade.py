@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longhall.front.websocket_upgrade import Upgrade, UpgradeRefused
+from longhall.front.websocket_upgrade import UpgradeRefused, WebSocketUpgrade
 
 SUBPROTOCOLS = ("v12.stomp", "v11.stomp")
 REQUEST = {
@@ -22,8 +22,8 @@ def _request(target: str = "/ws", method: str = "GET", **headers: str | None) ->
     return "\r\n".join([f"{method} {target} HTTP/1.1", *lines, "", ""]).encode()
 
 
-def _upgrade(is_loopback: bool = True) -> Upgrade:
-    return Upgrade("/ws", SUBPROTOCOLS, is_loopback)
+def _upgrade(is_loopback: bool = True) -> WebSocketUpgrade:
+    return WebSocketUpgrade("/ws", SUBPROTOCOLS, is_loopback)
 
 
 def test_the_best_subprotocol_of_both_is_chosen_and_the_rest_is_handed_on() -> None:

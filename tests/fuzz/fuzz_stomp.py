@@ -13,7 +13,7 @@ from longhall.doors.stomp.message_headers import message_headers, publication
 from longhall.doors.stomp.selectors import selector_of
 from longhall.doors.stomp.subscription import delivery_number, tag_of
 from longhall.doors.stomp.subscription_queues import arguments_of
-from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, Frame, FrameDecoder, MalformedFrame, encode_frame
+from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, FrameDecoder, MalformedFrame, StompFrame, encode_frame
 from longhall.exchanges.field_table import MalformedTable
 from longhall.front.websocket import WebSocketDecoder, WebSocketError, close_code
 from longhall.queues.messages import Delivery
@@ -47,7 +47,7 @@ def TestOneInput(data: bytes) -> None:
         pass
 
 
-def _frame(frame: Frame, version: str) -> None:
+def _frame(frame: StompFrame, version: str) -> None:
     again = FrameDecoder(1 << 22)
     again.version = version
     again.feed(encode_frame(frame.command, [*frame.headers.items()], frame.body, version))
@@ -58,13 +58,13 @@ def _frame(frame: Frame, version: str) -> None:
             pass
 
 
-def _send(frame: Frame) -> None:
+def _send(frame: StompFrame) -> None:
     destination = parse_destination(frame.headers.get("destination", "a"))
     message = publication(frame, destination, "/", "guest").message
     message_headers(Delivery(message_id="", receipt="", body=message.body, amqp=message.amqp, attempts=2), "a", True)
 
 
-def _rest(frame: Frame) -> None:
+def _rest(frame: StompFrame) -> None:
     delivery_number(frame.headers.get("id", ""), "session")
     arguments_of(frame)
     tag_of(frame)

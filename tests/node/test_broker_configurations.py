@@ -10,6 +10,7 @@ import pytest
 
 from longhall.broker.broker_administration import take_over
 from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange
+from longhall.broker.feature_gates import BROKERS_LEVEL
 from longhall.broker.queues.upkeep.queue_administration import create
 from longhall.broker.topic_administration import create_topic
 from longhall.doors.kafka.wire.messages import configs
@@ -18,6 +19,7 @@ from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.queues.settings import QueueSettings
 from longhall.service.broker_operations import ConfigureBroker, ListBrokerConfigurations
+from longhall.shards.replica import Replica
 from longhall.world.real.world import real_world
 from tests.doors.hall_and_wings import FIRST, broker_of, hall_and_wings
 from tests.doors.kafka.asking import ask
@@ -86,6 +88,17 @@ async def test_what_cannot_be_changed_is_refused_and_changes_nothing(tmp_path: P
             await node.service.call(change)
         assert refused.value.code in (Code.INVALID_CONFIGURATION, Code.INVALID_REQUEST)
         assert node.hall.catalogue.brokers == {}
+
+
+async def test_a_cluster_needs_the_feature_level(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        node.hall.replica = Replica(1)
+        node.hall.feature_level = BROKERS_LEVEL - 1
+        with pytest.raises(LonghallError, match="longhall cluster upgrade"):
+            await node.service.call(_set("", log_retention_ms="5000"))
+        await take_over(node.hall, {"": {"log.retention.ms": "5000"}})
+        assert node.hall.catalogue.brokers == {}
+        node.hall.replica = None
 
 
 async def test_a_group_has_the_configurations_of_the_main_hall(tmp_path: Path) -> None:

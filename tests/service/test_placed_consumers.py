@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from longhall.broker.queues.consumers.session import PushedMessages
+from longhall.broker.queues.consumers.stream_reader import StreamStart
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery
 from longhall.queues.settings import AmqpSettings, QueueSettings
@@ -116,6 +117,20 @@ def test_a_client_never_holds_more_than_its_credit_and_gets_everything(credit: i
     live(play)
 
 
+def test_a_client_that_waits_for_all_of_its_credit_gets_it_wherever_the_messages_are() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("q", ANY)
+        house.reach.near = [2]
+        await house.send("q", *(b"%d" % number for number in range(20)))
+        client = Client(house)
+        await client.consume("q", 12)
+        await client.has(12)
+        await asyncio.sleep(2.0)
+        assert len(client.got) == 12
+
+    live(play)
+
+
 def test_what_a_connection_held_is_delivered_to_the_next_one() -> None:
     async def play(house: House) -> None:
         await house.queues.create("q", ANY)
@@ -145,6 +160,23 @@ def test_a_consumer_survives_the_change_of_a_leader() -> None:
         house.reach.near = [2]
         await house.send("q", b"more")
         assert (await client.has(5))[4].body == b"more"
+
+    live(play)
+
+
+def test_a_reader_of_a_stream_goes_on_at_the_next_leader() -> None:
+    async def play(house: House) -> None:
+        amqp = AmqpSettings(host="/", name="q", is_stream=True)
+        await house.queues.create("q", QueueSettings(placement="share", settled="keep", amqp=amqp))
+        await house.send("q", *(b"%d" % number for number in range(5)))
+        client = Client(house)
+        await client.consume("q", 3, stream=StreamStart(at="first"))
+        assert [one.offset for one in await client.has(3)] == [0, 1, 2]
+        house.reach.leaders[1] = 99
+        await asyncio.sleep(2.0)
+        assert len(client.got) == 3, "it holds what its credit allows"
+        await client.end("q", client.got[:3], ops.DONE)
+        assert [one.offset for one in await client.has(5)] == [0, 1, 2, 3, 4], "nothing comes twice"
 
     live(play)
 

@@ -9,7 +9,7 @@ from longhall.broker.broker_configuration import ALL_BROKERS, BROKERS_MAX, DYNAM
 from longhall.broker.configuration import LIST
 from longhall.broker.configuration_changes import ConfigurationChange, changed
 from longhall.broker.events import BrokersConfigured
-from longhall.broker.feature_gates import check_broker_configuration
+from longhall.broker.feature_gates import check_broker_configuration, may_configure_brokers
 from longhall.broker.hall import Hall
 from longhall.broker.topic_administration import commit_event, must_lead
 from longhall.errors import Code, LonghallError
@@ -50,7 +50,7 @@ async def configure_broker(
 async def take_over(hall: Hall, configurations: Mapping[str, Mapping[str, str]]) -> None:
     """Have the configurations that another replication group has; a group's process does this when it leads."""
     wanted = {broker: dict(values) for broker, values in configurations.items()}
-    if wanted != hall.catalogue.brokers:
+    if wanted != hall.catalogue.brokers and may_configure_brokers(hall):
         await commit_event(hall, BrokersConfigured(configurations=wanted))
 
 

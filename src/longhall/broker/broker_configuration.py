@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from longhall.broker.configuration import INT, LONG, QUOTA_BYTES, QUOTA_MESSAGES, SETTINGS
+from longhall.broker.configuration import INT, LONG, QUOTA_BYTES, QUOTA_MESSAGES, SETTINGS, check_values, number
 from longhall.broker.options import HallOptions
-from longhall.errors import Code, LonghallError
 
 ALL_BROKERS: Final = ""
 CONNECTIONS: Final = "max.connections"
@@ -41,14 +40,6 @@ def _default_of(topic: str) -> DynamicSetting:
     return DynamicSetting(setting.kind, setting.check, f"The default of {topic}. {setting.meaning}", topic=topic)
 
 
-def _between(least: int, most: int) -> Callable[[str], None]:
-    def check(text: str) -> None:
-        if not least <= int(text) <= most:
-            raise ValueError(f"must lie between {least} and {most}")
-
-    return check
-
-
 DYNAMIC: Final[dict[str, DynamicSetting]] = {
     "message.max.bytes": _default_of("max.message.bytes"),
     "min.insync.replicas": _default_of("min.insync.replicas"),
@@ -67,17 +58,20 @@ DYNAMIC: Final[dict[str, DynamicSetting]] = {
     QUOTA_BYTES: _default_of(QUOTA_BYTES),
     QUOTA_MESSAGES: _default_of(QUOTA_MESSAGES),
     "log.cleaner.backoff.ms": DynamicSetting(
-        LONG, _between(10, _LONG_MAX), "How often retention and compaction look for work.", option="cleaner_interval_ms"
+        LONG,
+        number(10, _LONG_MAX),
+        "How often retention and compaction look for work.",
+        option="cleaner_interval_ms",
     ),
     "producer.id.expiration.ms": DynamicSetting(
         INT,
-        _between(1, _LONG_MAX),
+        number(1, _LONG_MAX),
         "An idempotent producer that is silent for this long is forgotten.",
         option="producer_expiry_ms",
     ),
-    CONNECTIONS: DynamicSetting(INT, _between(1, 1_000_000), "Open connections of each door, all clients together."),
+    CONNECTIONS: DynamicSetting(INT, number(1, 1_000_000), "Open connections of each door, all clients together."),
     CONNECTIONS_PER_ADDRESS: DynamicSetting(
-        INT, _between(1, 1_000_000), "Open connections of each door from one address."
+        INT, number(1, 1_000_000), "Open connections of each door from one address."
     ),
 }
 # Dynamic in Kafka, but not here: a default for all topics would change the logs of queues too.
@@ -87,16 +81,7 @@ NAME_OF_DEFAULT: Final = {setting.topic: name for name, setting in DYNAMIC.items
 
 def check(configuration: Mapping[str, str]) -> None:
     """Raises INVALID_CONFIGURATION for invalid values, and for names that are not in the table."""
-    for name, value in configuration.items():
-        setting = DYNAMIC.get(name)
-        if setting is None:
-            raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown broker config name: {name}")
-        try:
-            setting.check(value)
-        except ValueError as error:
-            raise LonghallError(
-                Code.INVALID_CONFIGURATION, f"Invalid value {value!r} for configuration {name}: {error}"
-            ) from None
+    check_values("broker", {name: setting.check for name, setting in DYNAMIC.items()}, configuration)
 
 
 def values_of(brokers: BrokerValues, broker: int) -> dict[str, str]:

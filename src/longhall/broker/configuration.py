@@ -65,7 +65,9 @@ class Setting(NamedTuple):
     no_effect: str = ""  # Why the setting changes nothing here; empty if it does.
 
 
-def _number(least: int, most: int) -> Callable[[str], None]:
+def number(least: int, most: int) -> Callable[[str], None]:
+    """A check of whole numbers."""
+
     def check(text: str) -> None:
         if not least <= int(text) <= most:
             raise ValueError(f"must lie between {least} and {most}")
@@ -168,78 +170,84 @@ SETTINGS: Final[dict[str, Setting]] = {
         STRING, _fixed("producer"), _one_of(*_COMPRESSIONS), "Keep the producer's compression, or use this one."
     ),
     "compression.gzip.level": Setting(INT, _fixed("-1"), _gzip_level, "The level, with compression.type=gzip."),
-    "compression.lz4.level": Setting(INT, _fixed("9"), _number(1, 17), "The level, with compression.type=lz4."),
-    "compression.zstd.level": Setting(INT, _fixed("3"), _number(-131072, 22), "The level, with compression.type=zstd."),
+    "compression.lz4.level": Setting(INT, _fixed("9"), number(1, 17), "The level, with compression.type=lz4."),
+    "compression.zstd.level": Setting(INT, _fixed("3"), number(-131072, 22), "The level, with compression.type=zstd."),
     "delete.retention.ms": Setting(
-        LONG, _fixed("86400000"), _number(0, _LONG_MAX), "How long compaction keeps tombstones and markers."
+        LONG, _fixed("86400000"), number(0, _LONG_MAX), "How long compaction keeps tombstones and markers."
     ),
     "max.message.bytes": Setting(
-        INT, lambda options: str(options.message_bytes_max), _number(0, _INT_MAX), "The largest accepted batch."
+        INT, lambda options: str(options.message_bytes_max), number(0, _INT_MAX), "The largest accepted batch."
     ),
     "message.timestamp.type": Setting(
         STRING, _fixed("CreateTime"), _one_of("CreateTime", "LogAppendTime"), "The clock of timestamps."
     ),
     "message.timestamp.before.max.ms": Setting(
-        LONG, _fixed(str(_LONG_MAX)), _number(0, _LONG_MAX), "How far in the past a timestamp may be."
+        LONG, _fixed(str(_LONG_MAX)), number(0, _LONG_MAX), "How far in the past a timestamp may be."
     ),
     "message.timestamp.after.max.ms": Setting(
-        LONG, _fixed("3600000"), _number(0, _LONG_MAX), "How far in the future a timestamp may be."
+        LONG, _fixed("3600000"), number(0, _LONG_MAX), "How far in the future a timestamp may be."
     ),
     "min.cleanable.dirty.ratio": Setting(
         DOUBLE, lambda options: str(options.cleaner_dirty_ratio), _share, "Compact when this share is dirty."
     ),
     "min.compaction.lag.ms": Setting(
-        LONG, _fixed("0"), _number(0, _LONG_MAX), "A message is not compacted away before this age."
+        LONG, _fixed("0"), number(0, _LONG_MAX), "A message is not compacted away before this age."
     ),
     "max.compaction.lag.ms": Setting(
         LONG,
         _fixed(str(_LONG_MAX)),
-        _number(1, _LONG_MAX),
+        number(1, _LONG_MAX),
         "A dirty message is compacted at this age at the latest.",
     ),
     MIN_IN_SYNC: Setting(
         INT,
         lambda options: str(options.in_sync_min),
-        _number(1, _INT_MAX),
+        number(1, _INT_MAX),
         "Senders are refused while fewer replicas are in sync, except producers with acks 0 or 1. "
         "In a cluster the default is `in_sync_min`.",
     ),
     "retention.bytes": Setting(
-        LONG, lambda options: str(options.retention_bytes), _number(-1, _LONG_MAX), "How much of a partition is kept."
+        LONG,
+        lambda options: str(options.retention_bytes),
+        number(-1, _LONG_MAX),
+        "How much of a partition is kept.",
     ),
     "retention.ms": Setting(
-        LONG, lambda options: str(options.retention_ms), _number(-1, _LONG_MAX), "How long messages are kept."
+        LONG, lambda options: str(options.retention_ms), number(-1, _LONG_MAX), "How long messages are kept."
     ),
     "segment.bytes": Setting(
-        INT, lambda options: str(options.segment_bytes), _number(1024, _INT_MAX), "Size at which a segment is closed."
+        INT,
+        lambda options: str(options.segment_bytes),
+        number(1024, _INT_MAX),
+        "Size at which a segment is closed.",
     ),
     "segment.ms": Setting(
-        LONG, lambda options: str(options.segment_ms), _number(1, _LONG_MAX), "Age at which a segment is closed."
+        LONG, lambda options: str(options.segment_ms), number(1, _LONG_MAX), "Age at which a segment is closed."
     ),
     "segment.jitter.ms": Setting(
         LONG,
         _fixed("0"),
-        _number(0, _LONG_MAX),
+        number(0, _LONG_MAX),
         "Partitions close segments up to this much earlier than segment.ms, each at its own time.",
     ),
     "file.delete.delay.ms": Setting(
         LONG,
         _fixed("60000"),
-        _number(0, _LONG_MAX),
+        number(0, _LONG_MAX),
         "How long a removed segment stays on the disk.",
         "A removed segment is deleted when the next checkpoint no longer names it.",
     ),
     "flush.messages": Setting(
         LONG,
         _fixed(str(_LONG_MAX)),
-        _number(1, _LONG_MAX),
+        number(1, _LONG_MAX),
         "Messages after which the log is synced.",
         "Every acknowledged message is synced; `longhall.durability` asks for less.",
     ),
     "flush.ms": Setting(
         LONG,
         _fixed(str(_LONG_MAX)),
-        _number(0, _LONG_MAX),
+        number(0, _LONG_MAX),
         "Time after which the log is synced.",
         "Every acknowledged message is synced; `longhall.durability` asks for less.",
     ),
@@ -260,14 +268,14 @@ SETTINGS: Final[dict[str, Setting]] = {
     "index.interval.bytes": Setting(
         INT,
         _fixed(str(INDEX_INTERVAL_BYTES)),
-        _number(0, _INT_MAX),
+        number(0, _INT_MAX),
         "Bytes between two entries of the offset index.",
         f"The index has an entry for every {INDEX_INTERVAL_BYTES} bytes.",
     ),
     "segment.index.bytes": Setting(
         INT,
         _fixed("10485760"),
-        _number(4, _INT_MAX),
+        number(4, _INT_MAX),
         "The largest size of an index file.",
         "An index grows with its segment; nothing is preallocated.",
     ),
@@ -295,10 +303,10 @@ SETTINGS: Final[dict[str, Setting]] = {
         BOOLEAN, _fixed("false"), _boolean, "Whether remote segments go with tiered storage.", _NO_TIERS
     ),
     "local.retention.ms": Setting(
-        LONG, _fixed("-2"), _number(-2, _LONG_MAX), "How long segments stay in the local tier.", _NO_TIERS
+        LONG, _fixed("-2"), number(-2, _LONG_MAX), "How long segments stay in the local tier.", _NO_TIERS
     ),
     "local.retention.bytes": Setting(
-        LONG, _fixed("-2"), _number(-2, _LONG_MAX), "How much stays in the local tier.", _NO_TIERS
+        LONG, _fixed("-2"), number(-2, _LONG_MAX), "How much stays in the local tier.", _NO_TIERS
     ),
     "longhall.durability": Setting(
         STRING,
@@ -334,19 +342,22 @@ SETTINGS: Final[dict[str, Setting]] = {
     LINGER_MS: Setting(
         INT,
         _fixed("-1"),
-        _number(-1, 60_000),
+        number(-1, 60_000),
         "How long Longhall's producers wait for more messages; -1: the profile's.",
     ),
     BATCH_BYTES: Setting(
-        INT, _fixed("-1"), _number(-1, _INT_MAX), "The batch size at which they send at once; -1: the profile's."
+        INT, _fixed("-1"), number(-1, _INT_MAX), "The batch size at which they send at once; -1: the profile's."
     ),
     GATHER_BYTES: Setting(
-        INT, _fixed("-1"), _number(-1, _INT_MAX), "Bytes that a reader who can wait gets at least; -1: the profile's."
+        INT,
+        _fixed("-1"),
+        number(-1, _INT_MAX),
+        "Bytes that a reader who can wait gets at least; -1: the profile's.",
     ),
     GATHER_MS: Setting(
         INT,
         _fixed("-1"),
-        _number(-1, 60_000),
+        number(-1, 60_000),
         "How long it waits for them, once there is something; -1: the profile's.",
     ),
     QUOTA_BYTES: Setting(
@@ -403,21 +414,26 @@ class TopicOptions:
 
 def check(configuration: Mapping[str, str]) -> None:
     """Raises INVALID_CONFIGURATION for unknown names and invalid values."""
-    for name, value in configuration.items():
-        setting = SETTINGS.get(name)
-        if setting is None:
-            raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown topic config name: {name}")
-        try:
-            setting.check(value)
-        except ValueError as error:
-            raise LonghallError(
-                Code.INVALID_CONFIGURATION, f"Invalid value {value!r} for configuration {name}: {error}"
-            ) from None
+    check_values("topic", {name: setting.check for name, setting in SETTINGS.items()}, configuration)
     least, most = (configuration.get(name) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
     if least is not None and most is not None and int(least) > int(most):
         raise LonghallError(
             Code.INVALID_CONFIGURATION, f"max.compaction.lag.ms {most} is less than min.compaction.lag.ms {least}."
         )
+
+
+def check_values(what: str, checks: Mapping[str, Callable[[str], None]], configuration: Mapping[str, str]) -> None:
+    """Raises INVALID_CONFIGURATION for names that have no check, and for values that their check refuses."""
+    for name, value in configuration.items():
+        check_value = checks.get(name)
+        if check_value is None:
+            raise LonghallError(Code.INVALID_CONFIGURATION, f"Unknown {what} config name: {name}")
+        try:
+            check_value(value)
+        except ValueError as error:
+            raise LonghallError(
+                Code.INVALID_CONFIGURATION, f"Invalid value {value!r} for configuration {name}: {error}"
+            ) from None
 
 
 def defaults(options: HallOptions) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """The default placement: where a topic or queue goes whose creator names no placement. Pure: it decides, others act.
 
 It never chooses a place that refuses something which the hall accepts at the creation. What replication groups other
-than the hall cannot do yet is listed as `GroupFeature`; a feature that they have learned is added to `SUPPORTED`, and
-the rule then spreads what it kept in the hall before.
+than the hall cannot do yet is listed as `GroupFeature`; a feature that they have learned is added to `SUPPORTED`, with
+its feature level, and the rule then spreads what it kept in the hall before.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from longhall.broker.configuration import (
     QUOTA_MESSAGES,
     SHARE,
 )
+from longhall.broker.feature_gates import NEWEST
 from longhall.queues.settings import AmqpSettings, QueueSettings
 from longhall.queues.stamps import HEAD
 from longhall.topics.quota import UNLIMITED
@@ -32,12 +33,14 @@ class GroupFeature(Enum):
     PUSH = "AMQP consumers, to which a queue in another group pushes its messages"
 
 
-SUPPORTED: Final[frozenset[GroupFeature]] = frozenset()
+# Dead letters go between groups by an outbox from level 6 on. They are not here: the group of a queue does not know
+# that its dead-letter queue in another group was deleted, and would not deliver the message again as the hall does.
+SUPPORTED: Final[Mapping[GroupFeature, int]] = {}
 
 
-def groups_support(feature: GroupFeature) -> bool:
-    """True if every replication group has the feature."""
-    return feature in SUPPORTED
+def groups_support(feature: GroupFeature, level: int = NEWEST) -> bool:
+    """True if every replication group of a cluster with this feature level has the feature."""
+    return feature in SUPPORTED and level >= SUPPORTED[feature]
 
 
 def default_placement(
@@ -54,14 +57,14 @@ def default_placement(
     queue.
 
         what is created                                                          placement
-        a queue with dead letters, while groups lack DEAD_LETTERS                as the dead-letter queue
-        anything, if the groups of fewer than two hosts can take something       hall
-        a topic, while groups lack TRANSACTIONS                                  hall
-        a topic with longhall.archive                                            hall
+        a topic, while groups lack TRANSACTIONS, or with longhall.archive        hall
         a queue that AMQP declared, while groups lack PUSH                       hall
         an AMQP queue that is exclusive, deleted when unused, or has its own
             dead-letter exchange                                                 hall
         a queue with an audit, or one that grows (parts_max)                     hall
+        a queue with dead letters, while groups lack DEAD_LETTERS or if it
+            takes messages in chunks                                             as the dead-letter queue
+        anything, if the groups of fewer than two hosts can take something       hall
         one partition                                                            share
         a queue whose rules count over all partitions: priorities, capacity,
             one-by-one, at-most-once, late_stamped, deduplication unless it is
@@ -69,15 +72,15 @@ def default_placement(
         a topic with a quota                                                     share
         anything else                                                            parts
     """
-    if settings is not None and letters is not None and not supports(GroupFeature.DEAD_LETTERS):
-        return letters.placement if letters.wings else IN_THE_HALL
-    if hosts < 2:
-        return IN_THE_HALL
     if settings is None:
-        return _place_topic(partitions, configuration, supports)
+        return IN_THE_HALL if hosts < 2 else _place_topic(partitions, configuration, supports)
     if settings.amqp is not None and (not supports(GroupFeature.PUSH) or _belongs_to_hall(settings.amqp)):
         return IN_THE_HALL
     if settings.audit != "off" or settings.parts_max > settings.partitions:
+        return IN_THE_HALL
+    if letters is not None and follows_letters(settings, supports):
+        return letters.placement if letters.wings else IN_THE_HALL
+    if hosts < 2:
         return IN_THE_HALL
     return PARTS if partitions > 1 and _is_divisible(settings) else SHARE
 
@@ -107,6 +110,13 @@ def _is_divisible(settings: QueueSettings) -> bool:
         and not settings.one_by_one
         and settings.delivery != "at-most-once"
         and settings.late_stamped != HEAD
+    )
+
+
+def follows_letters(settings: QueueSettings, supports: Callable[[GroupFeature], bool]) -> bool:
+    """True if a queue has to be in the groups of its dead-letter queue."""
+    return settings.dead_letters is not None and (
+        bool(settings.whole_bytes_max) or not supports(GroupFeature.DEAD_LETTERS)
     )
 
 

@@ -10,11 +10,12 @@
               in the coordinator any more, and a node that joins asks a member for it
     level 5   the catalogue has exchanges, bindings, virtual hosts and policies, and queues have the settings of AMQP;
               consumer groups may have server-side assignment, and groups may have settings; queues deduplicate
-              the records of Kafka producers; a purge empties the deduplication window; broker configurations change at
-              run time; queues have profiles, places for late messages, exactly-once delivery, retries of lapsed
-              leases and of sends, several delivery windows with a time zone, and letters after their deletion
+              the records of Kafka producers; a purge empties the deduplication window; queues have profiles, places
+              for late messages, exactly-once delivery, retries of lapsed leases and of sends, several delivery windows
+              with a time zone, and letters after their deletion
     level 6   transactions have partitions of several replication groups, and their coordinator writes markers there;
-              groups have outboxes, and queues remember what arrived from those of other groups
+              groups have outboxes, and queues remember what arrived from those of other groups;
+              broker configurations change at run time
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -39,15 +40,16 @@ WORDS: Final = {
     3: "queues and topics in wings, with leaders of their own",
     4: "the log notes its replicas, and replicas compare digests of their state",
     5: "exchanges and bindings, and the queues of AMQP; consumer groups with server-side assignment; deduplication of "
-    "records by queues",
-    6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves",
+    "records by queues; profiles, late messages, exactly-once delivery and time zones of queues",
+    6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves; "
+    "broker configurations that change at run time",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
 RECEIPT_SECRET_LEVEL: Final = 4  # The coordinator's record has the digest of the receipt secret alone.
 REPLICAS_LEVEL: Final = 4  # The log notes its replicas, and marks at which they compare their state.
 EXCHANGES_LEVEL: Final = 5  # Exchanges in the catalogue, and AMQP's settings of queues.
-BROKERS_LEVEL: Final = 5  # Broker configurations in the catalogue.
+BROKERS_LEVEL: Final = 6  # Broker configurations in the catalogue.
 CONSUMER_GROUPS_LEVEL: Final = 5  # Groups with server-side assignment, and settings of groups.
 DELETED_LEVEL: Final = 5  # The dead-letter queues of deleted queues in the catalogue.
 PRODUCED_LEVEL: Final = 5  # The deduplication window has ids of Kafka producers, with the times of the hall.
@@ -61,21 +63,18 @@ ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that acco
 def check_exchanges(hall: Hall) -> None:
     """Raises NOT_READY for exchanges, and queues of AMQP, below their feature level."""
     if hall.replica is not None and hall.feature_level < EXCHANGES_LEVEL:
-        raise LonghallError(
-            Code.NOT_READY,
-            f"exchanges need feature level {EXCHANGES_LEVEL}, and the cluster is at level {hall.feature_level}: raise "
-            "it with `longhall cluster upgrade` when every node has the new version",
-        )
+        raise _too_low(hall, Code.NOT_READY, "exchanges need", EXCHANGES_LEVEL)
 
 
 def check_broker_configuration(hall: Hall) -> None:
     """Raises INVALID_REQUEST for changes of broker configurations below their feature level."""
-    if hall.replica is not None and hall.feature_level < BROKERS_LEVEL:
-        raise LonghallError(
-            Code.INVALID_REQUEST,
-            f"broker configurations need feature level {BROKERS_LEVEL}, and the cluster is at level "
-            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
-        )
+    if not may_configure_brokers(hall):
+        raise _too_low(hall, Code.INVALID_REQUEST, "broker configurations need", BROKERS_LEVEL)
+
+
+def may_configure_brokers(hall: Hall) -> bool:
+    """True if the catalogue may have broker configurations."""
+    return hall.replica is None or hall.feature_level >= BROKERS_LEVEL
 
 
 def check_queue(hall: Hall, settings: QueueSettings) -> None:
@@ -86,11 +85,7 @@ def check_queue(hall: Hall, settings: QueueSettings) -> None:
         return  # The main hall has checked the queue of a wing.
     newer = newer_settings(settings)
     if newer:
-        raise LonghallError(
-            Code.INVALID_CONFIGURATION,
-            f"{', '.join(newer)} of a queue need feature level {QUEUE_RULES_LEVEL}, and the cluster is at level "
-            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
-        )
+        raise _too_low(hall, Code.INVALID_CONFIGURATION, f"{', '.join(newer)} of a queue need", QUEUE_RULES_LEVEL)
 
 
 def newer_settings(settings: QueueSettings) -> list[str]:
@@ -112,11 +107,7 @@ def newer_settings(settings: QueueSettings) -> list[str]:
 def check_consumer_groups(hall: Hall) -> None:
     """Raises UNSUPPORTED_VERSION for groups with server-side assignment below their feature level."""
     if hall.replica is not None and hall.feature_level < CONSUMER_GROUPS_LEVEL:
-        raise LonghallError(
-            Code.UNSUPPORTED_VERSION,
-            f"the consumer group protocol needs feature level {CONSUMER_GROUPS_LEVEL}, and the cluster is at level "
-            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
-        )
+        raise _too_low(hall, Code.UNSUPPORTED_VERSION, "the consumer group protocol needs", CONSUMER_GROUPS_LEVEL)
 
 
 def may_forget_sends(hall: Hall) -> bool:
@@ -132,11 +123,7 @@ def may_use_outbox(hall: Hall) -> bool:
 def check_outbox(hall: Hall) -> None:
     """Raises NOT_READY for messages of other groups below their feature level."""
     if not may_use_outbox(hall):
-        raise LonghallError(
-            Code.NOT_READY,
-            f"messages between replication groups need feature level {OUTBOX_LEVEL}, and this group is at level "
-            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
-        )
+        raise _too_low(hall, Code.NOT_READY, "messages between replication groups need", OUTBOX_LEVEL)
 
 
 def may_map(hall: Hall) -> bool:
@@ -168,11 +155,7 @@ def check_topic(hall: Hall, configuration: Mapping[str, str]) -> None:
 def check_acknowledge(hall: Hall, whom: str) -> None:
     """Raises INVALID_CONFIGURATION for weaker acknowledgements below their feature level."""
     if whom != "all" and hall.replica is not None and hall.feature_level < ACKNOWLEDGE_LEVEL:
-        raise LonghallError(
-            Code.INVALID_CONFIGURATION,
-            f"{ACKNOWLEDGE}={whom} needs feature level {ACKNOWLEDGE_LEVEL}, and the cluster is at level "
-            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
-        )
+        raise _too_low(hall, Code.INVALID_CONFIGURATION, f"{ACKNOWLEDGE}={whom} needs", ACKNOWLEDGE_LEVEL)
 
 
 def check_placement(hall: Hall, placement: str) -> None:
@@ -184,8 +167,14 @@ def check_placement(hall: Hall, placement: str) -> None:
             Code.INVALID_CONFIGURATION, f"{PLACEMENT}={placement} is for clusters: this node is standalone."
         )
     if hall.feature_level < WINGS_LEVEL:
-        raise LonghallError(
-            Code.INVALID_CONFIGURATION,
-            f"{PLACEMENT}={placement} needs feature level {WINGS_LEVEL}, and the cluster is at level "
-            f"{hall.feature_level}: raise it with `longhall cluster upgrade` when every node has the new version",
-        )
+        raise _too_low(hall, Code.INVALID_CONFIGURATION, f"{PLACEMENT}={placement} needs", WINGS_LEVEL)
+
+
+def _too_low(hall: Hall, code: Code, what: str, level: int) -> LonghallError:
+    """The error for what needs a higher level; `what` ends with the verb."""
+    group = "this group" if hall.options.wing else "the cluster"
+    return LonghallError(
+        code,
+        f"{what} feature level {level}, and {group} is at level {hall.feature_level}: raise it with "
+        "`longhall cluster upgrade` when every node has the new version",
+    )

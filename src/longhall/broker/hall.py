@@ -57,7 +57,7 @@ from longhall.log.wal import Wal
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.chunked_messages import ChunkedMessages
 from longhall.queues.chunks import Uploads
-from longhall.queues.outbox import Outboxes
+from longhall.queues.outbox import Outboxes, OutboxListener
 from longhall.queues.redrive import Redrives
 from longhall.records.batch import BatchHeader
 from longhall.shards.backlog import Backlog
@@ -115,14 +115,6 @@ class QueueAppender:
     def send_by_rules(self, batch: ProducedBatch) -> Sent:
         """Append a batch of a Kafka producer to the partition of a queue, if the rules of the queue allow it."""
         return Sent(Code.NOT_READY)
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class OutboxListener:
-    """The delivery of outboxes as writers see it."""
-
-    def put(self, stream: int) -> None:
-        """A message was written to an outbox."""
 
 
 @final

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import ARCHIVE, IN_THE_HALL, PLACEMENT, WINGS
-from longhall.broker.default_placement import default_placement, lanes_of
+from longhall.broker.default_placement import default_placement, groups_support, lanes_of
 from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
 
@@ -38,7 +38,9 @@ def place_by_default(
         return partitions, configuration
     count = hall.options.default_partitions if partitions == -1 else partitions
     wings = hall.wings.spread(copies_min)
-    placement = default_placement(len(wings), count, configuration)
+    placement = default_placement(
+        len(wings), count, configuration, supports=lambda feature: groups_support(feature, hall.feature_level)
+    )
     if placement == IN_THE_HALL:
         return partitions, configuration
     chosen = wings[: lanes_of(placement, count)]

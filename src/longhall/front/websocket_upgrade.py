@@ -38,7 +38,7 @@ class UpgradeRefused(Exception):
 
 
 @final
-class Upgrade:
+class WebSocketUpgrade:
     """The handshake of one connection."""
 
     def __init__(self, path: str, subprotocols: tuple[str, ...], is_loopback: bool) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final, final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -53,6 +53,7 @@ from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
+from longhall.front.connection_registry import ConnectionRegistry
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
@@ -176,6 +177,7 @@ class Node:
             world.entropy,
             world.clock,
             budget,
+            lambda: self.service.leads and self.hall.storage_full,
             self.known.credentials,
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
@@ -208,10 +210,10 @@ class Node:
         api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings, settings.http))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
-            self._kafka_status,
-            self._sqs_status,
-            self._amqp_status,
-            self._stomp_status,
+            partial(_door_status, "kafka", self._kafka.connections),
+            partial(_door_status, "sqs", self._sqs.connections),
+            partial(_door_status, "amqp", self._amqp.connections),
+            partial(_door_status, "stomp", self._stomp.connections),
             self._http_status,
             self._doors.management_status,
             self._doors.prometheus_status,
@@ -318,18 +320,6 @@ class Node:
         self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
         self._scaler.http = str(self.http)
 
-    def _kafka_status(self) -> DoorStatus:
-        return DoorStatus("kafka", len(self._kafka.connections.registered), self._kafka.connections.refused.count)
-
-    def _sqs_status(self) -> DoorStatus:
-        return DoorStatus("sqs", len(self._sqs.connections.registered), self._sqs.connections.refused.count)
-
-    def _amqp_status(self) -> DoorStatus:
-        return DoorStatus("amqp", len(self._amqp.connections.registered), self._amqp.connections.refused.count)
-
-    def _stomp_status(self) -> DoorStatus:
-        return DoorStatus("stomp", len(self._stomp.connections.registered), self._stomp.connections.refused.count)
-
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
 
@@ -337,6 +327,11 @@ class Node:
     def kafka_door(self) -> Door:
         """The object that all Kafka handlers use."""
         return self._kafka.door
+
+    @property
+    def amqp_server(self) -> AmqpServer:
+        """The AMQP door."""
+        return self._amqp
 
     def name(self, node_id: int, rack: str) -> None:
         """Set the number and the rack of this node."""
@@ -464,19 +459,21 @@ class Node:
         self._sqs.stop_accepting()
         self._amqp.stop_accepting()
         self._stomp.stop_accepting()
-        for amqp_connection in list(self._amqp.connections.registered):
-            amqp_connection.abort()
-        for stomp_connection in list(self._stomp.connections.registered):
-            stomp_connection.abort()
         for connection in list(self._kafka.connections.registered):
             connection.close()
-        for http_connection in list(self._sqs.connections.registered):
-            http_connection.abort()
+        others: list[ConnectionRegistry[Any]] = [self._sqs.connections, self._amqp.connections, self._stomp.connections]
+        for registry in others:
+            for other in list(registry.registered):
+                other.abort()
         if self.cluster_node is not None:
             await self.cluster_node.leave(cleanly=False)
         self._close_consoles()
         self.hall.abandon()
         await asyncio.sleep(0)
+
+
+def _door_status(door: str, connections: ConnectionRegistry[Any]) -> DoorStatus:
+    return DoorStatus(door, len(connections.registered), connections.refused.count)
 
 
 def tell_recovery(hall: Hall, report: Recovered) -> None:

@@ -23,6 +23,13 @@ from longhall.queues.outbox_events import OutboxAimed, OutboxClosed, OutboxEvent
 STREAMS_MAX: Final = 10_000  # Targets of one group with an outbox.
 
 
+class OutboxListener:
+    """The delivery of outboxes as writers see it; a group that does not lead has none."""
+
+    def put(self, stream: int) -> None:
+        """A message was written to an outbox."""
+
+
 @final
 class Outbox:
     """The outbox for one target."""

@@ -67,7 +67,11 @@ class AmqpSettings(msgspec.Struct, frozen=True, kw_only=True):
     letters_exchange: str | None = None  # Where dead messages are published,
     letters_key: str | None = None  # under this routing key instead of their own.
     letters_refused: bool = False  # What a full queue refuses is a dead message.
+    letters_wait: bool = False  # A dead message stays while a queue that it goes to is full.
     single_active: bool = False  # One consumer at a time; the next takes over when it leaves.
+    is_stream: bool = False  # Consumers read the log, and remove nothing.
+    stream_bytes_max: _Count = 0  # Of a stream: the oldest segments beyond it are removed.
+    stream_segment_bytes: _Count = 0
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):

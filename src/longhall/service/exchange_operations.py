@@ -6,22 +6,20 @@ are passed as their bytes. Sessions and consumers: `broker/queues/consumers`.
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
+from longhall.broker.queues.consumers.stream_reader import StreamStart
 from longhall.broker.queues.sending.publication import Publication, Published
+from longhall.broker.queues.sending.transaction import DONE, REJECT, REQUEUE, SETTLE, UNSEEN, EndedMessages
 from longhall.cluster.rpc.operation import Operation
 from longhall.queues.messages import Delivery
 from longhall.service.queue_operations import MessageOperation, QueueOperation
 
-R_co = TypeVar("R_co", covariant=True)
+__all__ = ["DONE", "REJECT", "REQUEUE", "SETTLE", "UNSEEN"]  # How `EndHeld` ends messages.
 
-# How a client ends what it holds.
-SETTLE: Final = 0
-REQUEUE: Final = 1
-REJECT: Final = 2
-UNSEEN: Final = 3  # Given back before the client has seen it.
+R_co = TypeVar("R_co", covariant=True)
 
 
 class ExchangeView(msgspec.Struct, array_like=True):
@@ -183,6 +181,7 @@ class AddConsumer(MessageOperation[None]):
     exclusive: bool = False
     priority: int = 0
     filter: str = ""
+    stream: StreamStart | None = None  # Of a stream: where it begins.
 
 
 class CancelConsumer(SessionOperation[None]):
@@ -232,6 +231,18 @@ class EndHeld(MessageOperation[None]):
     receipts: list[str]
     how: int
     credits: list[tuple[int, int]]
+
+
+class CommitTransaction(Operation[list[Published]]):
+    """Publish all these messages and end those in one atomic write; an answer with a code means that nothing was done.
+
+    Queues that other groups store cannot be part of that: with them the messages are published first, and those that
+    the client has done with end then.
+    """
+
+    host: str
+    publications: list[Publication]
+    ends: list[EndedMessages]
 
 
 class ReplyDirectly(Operation[bool]):

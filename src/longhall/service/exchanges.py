@@ -18,6 +18,7 @@ from longhall.broker.queues.delivery.settle import settle
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.publication import Published
 from longhall.broker.queues.sending.publish import ElsewhereMessages, Publishing
+from longhall.broker.queues.sending.transaction import commit_transaction
 from longhall.broker.queues.service import QueueService
 from longhall.broker.topic_administration import commit_event
 from longhall.broker.waiting import committed
@@ -63,6 +64,7 @@ class ExchangeService:
         broker.also(ops.RemoveVirtualHost, self._remove_host)
         broker.also(ops.ListVirtualHosts, lambda op, caller: sorted(self._hall.catalogue.exchanges.hosts))
         broker.also(ops.PublishMessages, self._publish)
+        broker.also(ops.CommitTransaction, self._commit)
         broker.also(ops.UseQueue, self._use)
         broker.also(ops.RemoveQueue, self._remove_queue)
         broker.also(ops.ClearQueue, self._clear)
@@ -215,6 +217,21 @@ class ExchangeService:
             if not under_way[name]:
                 del under_way[name]
 
+    async def _commit(self, op: ops.CommitTransaction, caller: Caller) -> list[Published]:
+        publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
+        if any(answer.code is not None for answer in publishing.answers):
+            return publishing.answers
+        queues = [self._hall.running_queue(one.queue) for one in op.ends]
+        if publishing.is_here and not any(queue is not None and queue.settings.wings for queue in queues):
+            sends = publishing.write_backs()
+            await commit_transaction(self._hall, self._queues.stager, sends, op.ends, caller.identity)
+            return publishing.answers
+        answers = await self._publish(ops.PublishMessages(op.host, op.publications), caller)
+        if all(answer.code is None for answer in answers):
+            for one in op.ends:
+                await self._router.call(ops.EndHeld(one.queue, "", one.receipts, one.how, []), caller)
+        return answers
+
     # Queues
 
     async def _use(self, op: ops.UseQueue, caller: Caller) -> ops.QueueUse:
@@ -271,7 +288,7 @@ class ExchangeService:
 
     def _add_consumer(self, op: ops.AddConsumer, caller: Caller) -> None:
         consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority, op.filter)
-        self._consumers.consume(op.session, consumer)
+        self._consumers.consume(op.session, consumer, op.stream)
 
     def _give_credit(self, op: ops.GiveCredit, caller: Caller) -> None:
         for key, credit in op.credits:
@@ -285,6 +302,8 @@ class ExchangeService:
     def _end(self, op: ops.EndHeld, caller: Caller) -> Pending[None] | Coroutine[Any, Any, None]:
         for key, credit in op.credits:
             self._consumers.give_credit(op.session, key, credit)
+        if op.how == ops.DONE:
+            return self._consumers.release(op.session, op.queue, op.receipts)
         if op.how == ops.SETTLE:
             return self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
         if op.how == ops.REQUEUE:

@@ -5,8 +5,8 @@
     the queue is deleted         the client is told once, whichever group says it first
     the connection ends          every stream is closed, and the groups return what the client held
 
-Credit is divided among the groups of a queue. A consumer with less credit than its queue has groups lends it to one
-group after the other: what lies idle for ROTATE_S moves on, so that every group is served.
+Credit is divided among the groups of a queue (`placed_credit`). Every ROTATE_S idle credit moves to groups that have
+used theirs.
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ class GroupSession:
             return
         consumer = self._session.consumers.get(push.consumer)
         channel = consumer.asked.channel if consumer is not None else 0
+        if consumer is not None and consumer.asked.stream is not None:
+            consumer.asked.stream.offset = push.deliveries[-1].offset + 1  # The next leader goes on there.
         for delivery in push.deliveries:
             if delivery.receipt:
                 self.held[delivery.receipt] = (push.consumer, channel)
@@ -145,7 +147,7 @@ class GroupSession:
 
 @final
 class PlacedSession:
-    """The groups that know one session, and its consumers there. Fulfils `SessionPart`."""
+    """The groups that know one session, and its consumers there. Fulfils `SessionExtension`."""
 
     def __init__(self, link: SessionLink, groups: Groups, ask: Ask) -> None:
         self.link = link
@@ -190,7 +192,7 @@ class PlacedSession:
         except BaseException:
             await self.cancel(asked.key, caller)
             raise
-        if consumer.rotates and self._rotation is None:
+        if consumer.is_limited and len(near) > 1 and self._rotation is None:
             self._rotation = asyncio.get_running_loop().create_task(self._rotate(), name="rotate credit")
 
     async def _add_first(self, group: GroupSession, consumer: PlacedConsumer) -> None:
@@ -290,24 +292,22 @@ class PlacedSession:
         return list(given.items())
 
     async def _rotate(self) -> None:
-        """Move idle credit of consumers that have less than their queues have groups."""
+        """Move idle credit to where it is wanted."""
         while True:
             await asyncio.sleep(ROTATE_S)
-            for consumer in [one for one in self.consumers.values() if one.rotates]:
-                for number in consumer.queue.settings.wings:
-                    group = self._sessions.get(number)
-                    idle = consumer.share(number) - (group.count(consumer.asked.key) if group is not None else 0)
-                    if idle > 0 and number in consumer.added:
-                        await self._move(consumer, number, idle)
+            for key, consumer in list(self.consumers.items()):
+                if consumer.is_limited and len(consumer.added) == len(consumer.queue.settings.wings):
+                    held = {number: self._sessions[number].count(key) for number in consumer.added}
+                    for source, target, count in consumer.decide_moves(held):
+                        await self._move(consumer, source, target, count)
 
-    async def _move(self, consumer: PlacedConsumer, number: int, idle: int) -> None:
+    async def _move(self, consumer: PlacedConsumer, source: int, target: int, count: int) -> None:
         key, session_id = consumer.asked.key, self.link.session_id
         try:
-            taken = await self._groups.call(number, WithdrawCredit(session_id, key, idle), now=True)
+            taken = await self._groups.call(source, WithdrawCredit(session_id, key, count), now=True)
         except LonghallError:
             # Without a leader the credit there is gone; where it may have been used, the next leader returns what was.
-            group = self._sessions.get(number)
-            taken = idle if group is not None and not group.is_ready else 0
-        for _ in range(taken):
-            lent = consumer.returned(number)
-            self._groups.call(lent, GiveCredit(session_id, [(key, 1)]))
+            taken = count if not self._sessions[source].is_ready else 0
+        if taken:
+            consumer.move(source, target, taken)
+            self._groups.call(target, GiveCredit(session_id, [(key, taken)]))

@@ -11,7 +11,13 @@ from typing import Any, Protocol, final
 import msgspec
 
 from longhall.broker.configuration import IN_THE_HALL, SHARE, UNPLACED
-from longhall.broker.default_placement import GroupFeature, default_placement, groups_support, lanes_of
+from longhall.broker.default_placement import (
+    GroupFeature,
+    default_placement,
+    follows_letters,
+    groups_support,
+    lanes_of,
+)
 from longhall.broker.feature_gates import check_outbox, check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
@@ -82,13 +88,16 @@ class QueueAdministration:
         """Create a queue where the rule of `default_placement` places it: in groups that are led, or in the hall."""
         letters = self._letters(settings)
         able = self._groups.spread()
-        placement = default_placement(len(able), settings.partitions, {}, settings, letters)
+        placement = default_placement(len(able), settings.partitions, {}, settings, letters, self._supports)
         settings = msgspec.structs.replace(settings, placement=placement)
         groups = [] if placement == IN_THE_HALL else able[: lanes_of(placement, settings.partitions)]
-        if groups and letters is not None and not groups_support(GroupFeature.DEAD_LETTERS):
+        if placement != IN_THE_HALL and letters is not None and follows_letters(settings, self._supports):
             groups = list(letters.wings)
             check_queue(settings)
         return await self._create_in(op, settings, groups)
+
+    def _supports(self, feature: GroupFeature) -> bool:
+        return groups_support(feature, self._hall.feature_level)
 
     async def _create_in(self, op: ops.CreateQueue, settings: QueueSettings, groups: list[int]) -> QueueView:
         """Create a queue in these groups, or in the hall without any."""
@@ -181,7 +190,7 @@ class QueueAdministration:
             raise LonghallError(Code.INVALID_REQUEST, f"The queue '{name}' is placed in groups: it cannot {what}.")
 
     def _groups_of_letters(self, settings: QueueSettings) -> list[int]:
-        """The groups of the dead-letter queue if that is a share: a new share must be in the same group."""
+        """The groups of the dead-letter queue if that is a share: in the same group a move is one atomic step."""
         letters = self._letters(settings)
         if letters is None or settings.placement != SHARE or letters.placement != SHARE:
             return []

@@ -28,7 +28,12 @@ from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.messages import Delivery, QueueView
 from longhall.service.call_codec import decode_call
-from longhall.service.exchange_operations import AddConsumer, CancelConsumer, LimitChannel, TakeMessage
+from longhall.service.exchange_operations import (
+    AddConsumer,
+    CancelConsumer,
+    LimitChannel,
+    TakeMessage,
+)
 from longhall.service.local import LocalBroker
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_operations import (
@@ -245,9 +250,11 @@ class Router:
         operation = call.operation
         if call.incarnation and self._topics is not None and isinstance(operation, QueueOperation):
             self._topics.check_incarnation(operation.queue, call.incarnation)
-        # The caller may not know yet that groups store a queue which was just created.
-        pending = self._in_groups(operation, call.caller) or self._here(operation, call.caller)
-        return pending, encode_reply
+        # The caller may not know yet that groups store a queue which was just created; it waits with consumers.
+        in_groups = None
+        if not isinstance(operation, AddConsumer | TakeMessage):
+            in_groups = self._in_groups(operation, call.caller)
+        return in_groups or self._here(operation, call.caller), encode_reply
 
     def _return(self, queue: str, deliveries: list[Delivery]) -> None:
         """Return messages whose receiver has gone away, without counting an attempt."""

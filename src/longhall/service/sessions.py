@@ -49,7 +49,7 @@ class PushReceiver(PushSink, Protocol):
         """The leader is gone; another one may push the same messages again."""
 
 
-class SessionPart(Protocol):
+class SessionExtension(Protocol):
     """What a session has beside its link to the leader of the hall; it ends with the session."""
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class SessionLink:
     def __init__(self, sessions: Sessions, session_id: str, owner: PushReceiver) -> None:
         self.session_id = session_id
         self.owner = owner
-        self.parts: list[SessionPart] = []
+        self.parts: list[SessionExtension] = []
         self._sessions = sessions
         self._task: asyncio.Task[None] | None = None
         self._is_local = False

@@ -60,3 +60,10 @@ def connect(address: tuple[str, int]) -> Iterator[Connect]:
 @pytest.fixture
 def channel(connect: Connect) -> BlockingChannel:
     return connect().channel()
+
+
+@pytest.fixture(scope="module")
+def module_url(hall: Node | None) -> str:
+    """The address of the door, for programs that run once for a module."""
+    text = os.environ.get("LONGHALL_TEST_AMQP") or (hall.amqp if hall is not None else "")
+    return f"amqp://guest:guest@{text}"

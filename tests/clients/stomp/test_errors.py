@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from longhall.doors.stomp.wire.frames import FRAME_BYTES_MAX, V1_2, Frame, FrameDecoder
+from longhall.doors.stomp.wire.frames import FRAME_BYTES_MAX, V1_2, FrameDecoder, StompFrame
 from tests.clients.conftest import FreshName
 from tests.clients.serving import served
 from tests.clients.stomp.conftest import Client, Connect
@@ -25,7 +25,7 @@ class Raw:
         self._decoder = FrameDecoder(1 << 24)
         self._decoder.version = V1_2
 
-    def frame(self) -> Frame:
+    def frame(self) -> StompFrame:
         """The next frame."""
         while (frame := self._decoder.next()) is None:
             data = self.socket.recv(65536)

@@ -10,7 +10,7 @@ from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.stomp.destinations import parse_destination
 from longhall.doors.stomp.errors import StompError
 from longhall.doors.stomp.message_headers import message_headers, publication
-from longhall.doors.stomp.wire.frames import Frame
+from longhall.doors.stomp.wire.frames import StompFrame
 from longhall.exchanges.field_table import encode_table
 from longhall.exchanges.properties import Properties, encode_properties, encode_stored
 from longhall.queues.messages import Delivery
@@ -31,7 +31,7 @@ _OWN = (
 
 
 def _sent(headers: dict[str, str], body: bytes = b"body") -> Delivery:
-    frame = Frame("SEND", {"destination": "/queue/a", **headers}, body)
+    frame = StompFrame("SEND", {"destination": "/queue/a", **headers}, body)
     message = publication(frame, parse_destination("/queue/a"), "/", "guest").message
     return Delivery(message_id="", receipt="", body=message.body, attributes=message.attributes, amqp=message.amqp)
 

@@ -21,8 +21,11 @@ from longhall.shards.shard import PARCELS, QUEUES, STAGING
 @contextmanager
 def together(hall: Hall) -> Iterator[None]:
     """An atomic write: all appends inside survive a crash, or none. Nothing inside may await. An unexpected error stops
-    the node if a part is appended already.
+    the node if a part is appended already. Inside another atomic write it is a part of that.
     """
+    if hall.wal.is_held:
+        yield
+        return
     appended = hall.wal.appended
     hall.wal.hold()
     try:

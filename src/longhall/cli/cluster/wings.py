@@ -33,7 +33,7 @@ def list_wings(
 
     view = ask(options.find_target().address)
     rows = [_row(wing) for wing in view.wings]
-    show_rows(rows, _COLUMNS, options.output, "there are no wings: they are made when something is placed in them")
+    show_rows(rows, _COLUMNS, options.output, "there are no wings: the cluster has one host, or has just started")
 
 
 @app.command("add")

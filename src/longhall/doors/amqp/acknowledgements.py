@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Protocol, final
 
 from longhall.broker.pending import Pending
+from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp.unacknowledged import Unacknowledged
 from longhall.errors import Code, LonghallError
-from longhall.service.exchange_operations import REQUEUE, CancelConsumer, EndHeld
+from longhall.service.exchange_operations import DONE, REQUEUE, CancelConsumer, EndHeld
 from longhall.service.queue_operations import DeleteQueue
 from longhall.service.router import Router
 
@@ -38,6 +39,16 @@ class _Ended:
         self.credits: dict[int, int] = {}
 
 
+def ended_messages(ends: list[tuple[int, list[Unacknowledged]]]) -> list[EndedMessages]:
+    """What a transaction ends, by queue and by how."""
+    gathered: dict[tuple[str, int], list[str]] = {}
+    for how, ended in ends:
+        for one in ended:
+            if one.consumer is None or one.consumer.stream is None:
+                gathered.setdefault((one.queue, how), []).append(one.receipt)
+    return [EndedMessages(queue, receipts, how) for (queue, how), receipts in gathered.items()]
+
+
 @final
 class Acknowledgements:
     """The deliveries of one connection that were ended and are not sent to the service yet."""
@@ -52,11 +63,13 @@ class Acknowledgements:
         gathered: _Ended | None = None
         queue = ""
         for one in ended:
-            if gathered is None or one.queue != queue:
+            is_stream = one.consumer is not None and one.consumer.stream is not None
+            if gathered is None or one.queue != queue or is_stream:
                 queue = one.queue
-                gathered = self._gathered.get((queue, how))
+                done = DONE if is_stream else how  # A stream keeps its messages.
+                gathered = self._gathered.get((queue, done))
                 if gathered is None:
-                    gathered = self._gathered[queue, how] = _Ended()
+                    gathered = self._gathered[queue, done] = _Ended()
             gathered.receipts.append(one.receipt)
             consumer = one.consumer
             if consumer is not None:

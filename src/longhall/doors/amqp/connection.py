@@ -26,6 +26,7 @@ from longhall.broker.queues.consumers.session import DIRECT, SESSION_ID_BYTES, P
 from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.acknowledgements import Acknowledgements
+from longhall.doors.amqp.alarms import Blockage
 from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
@@ -51,7 +52,7 @@ from longhall.doors.amqp.wire.frames import (
 )
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.exchanges.field_table import MalformedTable
-from longhall.service.exchange_operations import AddConsumer, LimitChannel
+from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class AmqpConnection(asyncio.Protocol):
         self._is_paused = False
         self._intake = Intake(self, server.message_bytes_max)
         self._bodies = ContentAdmission(server.budget, self._pace, self._give_up_bodies)
+        self.blockage = Blockage(server.alarms, self.write, self.worked)
         self._last_received_s = 0.0
         self._last_sent_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -124,6 +126,7 @@ class AmqpConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._bodies.leave()
+        self.blockage.close()
         for channel in self.channels.values():
             channel.abandon()
         self.channels.clear()
@@ -173,6 +176,7 @@ class AmqpConnection(asyncio.Protocol):
         """Read no more while too much waits, or a body that arrives has to wait for memory."""
         crowded = (
             self._bodies.must_wait()
+            or self.blockage.is_blocked
             or self.publisher.is_crowded
             or any(channel.is_crowded for channel in self.channels.values())
         )
@@ -409,7 +413,7 @@ class AmqpConnection(asyncio.Protocol):
         channel.consumers.clear()
         for key in keys:
             self.consumers.pop(key, None)
-        held = list(channel.unacknowledged.values())
+        held = [*channel.unacknowledged.values(), *(one for _, ended in channel.transaction_ends for one in ended)]
         channel.unacknowledged.clear()
         channel.transaction.clear()
         channel.transaction_ends.clear()
@@ -490,10 +494,7 @@ class AmqpConnection(asyncio.Protocol):
                 left = channel.limit - len(channel.unacknowledged)
                 self.service.call(LimitChannel(self.session_id, channel.number, left), self.caller)
         for key, (channel, one) in list(self.consumers.items()):
-            exclusive, priority = one.asked
-            operation = AddConsumer(
-                one.queue, self.session_id, key, channel.number, one.credit, one.no_ack, exclusive, priority
-            )
+            operation = one.operation(self.session_id, channel.number)
             self.service.call(operation, self.caller).when_done(partial(self._consumer_opened, key, one.queue))
 
     def _consumer_opened(self, key: int, queue: str, done: Pending[None]) -> None:

@@ -7,9 +7,11 @@
     x-overflow                   drop-head: when_full drop-oldest; reject-publish: refuse; reject-publish-dlx: refuse,
                                  and the message goes to the dead-letter exchange
     x-dead-letter-exchange, -routing-key    amqp.letters_exchange, letters_key
-    x-dead-letter-strategy       both strategies: a dead message leaves its queue and enters the others in one write
+    x-dead-letter-strategy       amqp.letters_wait: with at-least-once a message for which a queue has no room stays.
+                                 With both, it leaves its queue and enters the others in one write
     x-max-priority               priorities
-    x-queue-type                 classic or quorum: every queue is replicated; a quorum queue has a delivery limit
+    x-queue-type                 classic or quorum: every queue is replicated; a quorum queue has a delivery limit;
+                                 stream: see `streams`
     x-delivery-limit             amqp.deliveries_max, one more
     x-single-active-consumer     amqp.single_active
     x-queue-mode, -version       every queue keeps its messages on disk: all values mean this
@@ -22,11 +24,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 from longhall.doors.amqp.errors import (
-    NOT_IMPLEMENTED,
     RESOURCE_LOCKED,
     AmqpError,
     precondition,
     queue_text,
+)
+from longhall.doors.amqp.streams import (
+    BYTES_MAX,
+    MAX_AGE,
+    SEGMENT_BYTES,
+    SEGMENT_BYTES_MAX,
+    SEGMENT_BYTES_MIN,
+    STREAM_ARGUMENTS,
+    age_ms_of,
 )
 from longhall.exchanges.field_table import decode_table, decode_value, join_table, split_table, type_name
 from longhall.queues.settings import AmqpSettings, QueueSettings
@@ -56,6 +66,8 @@ COMPARED: Final = (
     TYPE,
     "x-delivery-limit",
     "x-single-active-consumer",
+    MAX_AGE,
+    SEGMENT_BYTES,
 )
 ACCEPTED: Final = frozenset((*COMPARED, "x-queue-mode", "x-queue-version"))
 
@@ -70,7 +82,7 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
             raise precondition(f"invalid arg '{key}' for {resource}: it would have no effect")
     kind = check.text(TYPE, CLASSIC)
     if kind == STREAM:
-        raise AmqpError(NOT_IMPLEMENTED, "streams are consumed as Kafka topics, or with `rewind` over HTTP")
+        return _stream_settings(host, name, durable, auto_delete, owner, arguments)
     if kind not in (CLASSIC, QUORUM):
         raise precondition(f"invalid arg '{TYPE}' for {resource}: unknown queue type '{kind}'")
     _check_kind(kind, check, resource, durable, owner)
@@ -96,6 +108,7 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
         letters_exchange=exchange,
         letters_key=letters_key,
         letters_refused=overflow == "reject-publish-dlx",
+        letters_wait=check.table.get("x-dead-letter-strategy") == "at-least-once",
         single_active=check.flag("x-single-active-consumer"),
     )
     ttl_ms = check.number("x-message-ttl", -1, 0, YEARS_MS)
@@ -115,10 +128,37 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
     )
 
 
+def _stream_settings(
+    host: str, name: str, durable: bool, auto_delete: bool, owner: str, arguments: bytes
+) -> QueueSettings:
+    """The settings of a stream: its log is kept, by age and size, and nothing is ever removed by consumers."""
+    resource = queue_text(name, host)
+    check = _Arguments(decode_table(arguments)[0], resource)
+    for key in check.table:
+        if key.startswith("x-") and key not in STREAM_ARGUMENTS:
+            raise precondition(f"invalid arg '{key}' for {resource} of queue type rabbit_stream_queue")
+    wrong = "non-durable" if not durable else "auto-delete" if auto_delete else "exclusive-owner" if owner else ""
+    if wrong:
+        raise precondition(f"invalid property '{wrong}' for {resource}")
+    age_ms = age_ms_of(check.table.get(MAX_AGE, "0s"))
+    if age_ms is None or age_ms > YEARS_MS:
+        raise precondition(f"invalid arg '{MAX_AGE}' for {resource}: it must be an age such as 7D, at most ten years")
+    amqp = AmqpSettings(
+        host=host,
+        name=name,
+        arguments=arguments,
+        is_stream=True,
+        stream_bytes_max=check.number(BYTES_MAX, 0, 1, 1 << 62),
+        stream_segment_bytes=check.number(SEGMENT_BYTES, 0, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX),
+    )
+    return QueueSettings(retention_ms=age_ms, message_bytes_max=RECORD_BYTES_MAX, settled="keep", fair=False, amqp=amqp)
+
+
 def _check_kind(kind: str, check: _Arguments, resource: str, durable: bool, owner: str) -> None:
+    for key in (MAX_AGE, SEGMENT_BYTES, *(["x-delivery-limit"] if kind == CLASSIC else [])):
+        if key in check.table:
+            raise precondition(f"invalid arg '{key}' for {resource} of queue type rabbit_{kind}_queue")
     if kind == CLASSIC:
-        if "x-delivery-limit" in check.table:
-            raise precondition(f"invalid arg 'x-delivery-limit' for {resource} of queue type rabbit_classic_queue")
         return
     if "x-max-priority" in check.table:
         raise precondition(f"invalid arg 'x-max-priority' for {resource} of queue type rabbit_quorum_queue")

@@ -24,6 +24,7 @@ from longhall.exchanges.properties import decode_properties, encode_properties
 from longhall.queues.messages import Delivery
 
 DELIVERY_COUNT: Final = "x-delivery-count"
+STREAM_OFFSET: Final = "x-stream-offset"
 _DELIVER: Final = BASIC_DELIVER.to_bytes(4, "big")
 _GET_OK: Final = BASIC_GET_OK.to_bytes(4, "big")
 _NUMBER: Final = Struct(">Q?")  # Delivery tag and redelivered.
@@ -47,18 +48,24 @@ def address_and_properties(delivery: Delivery, queue: str, counts: bool) -> tupl
             delivery.sent_ms,
         )
     if counts and delivery.attempts > 1:
-        properties = _with_count(properties, delivery.attempts - 1)
+        properties = _with_number(properties, DELIVERY_COUNT, delivery.attempts - 1)
     return address, properties
 
 
-def _with_count(raw: bytes, count: int) -> bytes:
+def with_stream_offset(delivery: Delivery, queue: str) -> bytes:
+    """The stored properties of a message of a stream, with its offset."""
+    address, properties = address_and_properties(delivery, queue, False)
+    return address + _with_number(properties, STREAM_OFFSET, delivery.offset)
+
+
+def _with_number(raw: bytes, name: str, number: int) -> bytes:
     try:
         properties = decode_properties(raw)
         fields = split_table(properties.headers or EMPTY_TABLE)[0]
     except MalformedTable:
         return raw
-    fields = [field for field in fields if field[0] != DELIVERY_COUNT]
-    properties.headers = join_table([*fields, (DELIVERY_COUNT, encode_long(count))])
+    fields = [field for field in fields if field[0] != name]
+    properties.headers = join_table([*fields, (name, encode_long(number))])
     return encode_properties(properties)
 
 

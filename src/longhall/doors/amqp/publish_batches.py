@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar, final
 
 from longhall.broker.pending import Pending
 from longhall.broker.queues.sending.publication import Publication, Published
+from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code
 from longhall.front.admission import Budget
 from longhall.queues.messages import Delivery
-from longhall.service.exchange_operations import PublishMessages, ReplyDirectly
+from longhall.service.exchange_operations import CommitTransaction, PublishMessages, ReplyDirectly
 from longhall.service.router import Router
 
 BATCH_MESSAGES_MAX: Final = 1000
@@ -105,7 +106,7 @@ class PublishBatches(Generic[MessageT]):
     def publish(self, message: MessageT) -> None:
         """Take one message for the next call."""
         publication = message.publication
-        if not publication.exchange and publication.keys[0].startswith(REPLY_PREFIX):
+        if is_reply(publication):
             self._reply(message)
             return
         self._gathered.append(message)
@@ -122,14 +123,13 @@ class PublishBatches(Generic[MessageT]):
             pending = self._connection.service.call(operation, self._connection.caller)
             self._begin(_Batch(messages, pending, size_bytes))
 
-    async def commit(self, publications: list[Publication]) -> list[Published]:
-        """Publish the messages of a transaction together, behind everything that was gathered."""
+    async def commit(self, publications: list[Publication], ends: Sequence[EndedMessages] = ()) -> list[Published]:
+        """Publish the messages of a transaction and end others together, behind everything that was gathered."""
         self.flush()
-        if not publications:
+        if not publications and not ends:
             return []
-        return await self._connection.service.call(
-            PublishMessages(self._connection.host, publications), self._connection.caller
-        )
+        operation = CommitTransaction(self._connection.host, publications, list(ends))
+        return await self._connection.service.call(operation, self._connection.caller)
 
     async def done(self) -> None:
         """Wait until everything that was published so far is confirmed."""
@@ -181,6 +181,11 @@ class PublishBatches(Generic[MessageT]):
             idle.set_result(None)
         if not self._connection.is_over:
             self._connection.worked()
+
+
+def is_reply(publication: Publication) -> bool:
+    """True for a direct reply, which passes every queue."""
+    return not publication.exchange and publication.keys[0].startswith(REPLY_PREFIX)
 
 
 def cannot_be_published(answer: Published) -> bool:

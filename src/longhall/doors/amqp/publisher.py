@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from longhall.broker.queues.sending.publication import Publication, Published
+from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.errors import AmqpError, exchange_text
-from longhall.doors.amqp.publish_batches import PublishBatches, cannot_be_published
+from longhall.doors.amqp.publish_batches import PublishBatches, cannot_be_published, is_reply
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import content_frames, method_frame
 from longhall.doors.amqp.wire.methods import encode_arguments
@@ -66,7 +67,9 @@ class Publisher:
         return sum([one.channel is channel and one.number > 0 for one in self._batches.messages])
 
     def publish(self, channel: Channel, publication: Publication, is_mandatory: bool) -> None:
-        """Take one message for the next call."""
+        """Take one message for the next call; under an alarm it waits."""
+        connection = self._connection
+        connection.blockage.check(connection.handshake.capabilities.get("connection.blocked") is True)
         number = 0
         if channel.confirms:
             channel.published += 1
@@ -74,12 +77,19 @@ class Publisher:
         self._batches.publish(_Message(channel, publication, is_mandatory, number))
 
     def flush(self) -> None:
-        """Send what was gathered."""
-        self._batches.flush()
+        """Send what was gathered, unless the connection is blocked."""
+        if not self._connection.blockage.is_blocked:
+            self._batches.flush()
 
-    async def commit(self, channel: Channel, published: list[tuple[Publication, bool]]) -> None:
-        """Publish the messages of a transaction together. AmqpError if one of them cannot be published."""
-        answers = await self._batches.commit([publication for publication, _ in published])
+    async def commit(
+        self, channel: Channel, published: list[tuple[Publication, bool]], ends: list[EndedMessages]
+    ) -> None:
+        """Publish the messages of a transaction and end others together. AmqpError if nothing of it was done."""
+        replies = [one for one in published if is_reply(one[0])]
+        published = [one for one in published if not is_reply(one[0])]
+        answers = await self._batches.commit([publication for publication, _ in published], ends)
+        for publication, is_mandatory in replies:
+            self._batches.publish(_Message(channel, publication, is_mandatory, 0))
         for (publication, is_mandatory), answer in zip(published, answers, strict=True):
             message = _Message(channel, publication, is_mandatory, 0)
             if answer.code is not None:
@@ -106,6 +116,8 @@ class Publisher:
             if answer.code is None:
                 acks[channel] = message.number
                 continue
+            if answer.code is Code.STORAGE_FULL:
+                self._connection.server.alarms.note_full()
             self._ack(channel, acks.pop(channel, 0))
             self._connection.write(method_frame(channel.number, methods.BASIC_NACK, message.number, False, False))
         for channel, number in acks.items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from longhall.broker.queues.consumers.session import PushedMessages
 from longhall.doors.amqp.channel import Channel
-from longhall.doors.amqp.deliveries import append_delivery
+from longhall.doors.amqp.deliveries import append_delivery, with_stream_offset
 from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
@@ -38,6 +38,10 @@ def take_push(connection: AmqpConnection, push: PushedMessages, is_direct: bool)
         if connection.handshake.capabilities.get("consumer_cancel_notify") is True:
             connection.write(method_frame(channel.number, methods.BASIC_CANCEL, consumer.tag, True))
         return
+    if consumer.stream is not None:
+        consumer.stream.offset = push.deliveries[-1].offset + 1
+        for delivery in push.deliveries:
+            delivery.amqp = with_stream_offset(delivery, consumer.shown_queue)
     _deliver(connection, channel, consumer, push.deliveries)
 
 

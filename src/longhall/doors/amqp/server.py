@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 from base64 import urlsafe_b64encode
 from collections import Counter
+from collections.abc import Callable
 from typing import Final, final
 
+from longhall.doors.amqp.alarms import Alarms
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
 from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
@@ -28,6 +30,7 @@ VERSION: Final = "3.13.7"
 CAPABILITIES: Final = (
     "authentication_failure_close",
     "basic.nack",
+    "connection.blocked",
     "consumer_cancel_notify",
     "consumer_priorities",
     "direct_reply_to",
@@ -48,6 +51,7 @@ class AmqpServer:
         entropy: Entropy,
         clock: Clock,
         budget: Budget,
+        is_disk_full: Callable[[], bool],
         credentials: Credentials | None = None,
         connections_max: int = 16_384,
         connections_per_address_max: int = 16_384,
@@ -56,6 +60,7 @@ class AmqpServer:
         self.service = service
         self.sessions = sessions
         self.budget = budget
+        self.alarms = Alarms(budget, is_disk_full)
         self.message_bytes_max = MESSAGE_BYTES_MAX
         self.handshake_s = HANDSHAKE_S
         self.connections: ConnectionRegistry[AmqpConnection] = ConnectionRegistry(
@@ -123,6 +128,10 @@ class AmqpServer:
     def new_id(self, size: int) -> str:
         """A random id of so many bytes."""
         return self._entropy.bytes(size).hex()
+
+    def now_ms(self) -> int:
+        """The time."""
+        return self._clock.wall_ms()
 
     def new_name(self) -> str:
         """The random part of a generated name."""

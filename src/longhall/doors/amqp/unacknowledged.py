@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final, final
 
 from longhall.broker.queues.consumers.session import PushedMessages
+from longhall.broker.queues.consumers.stream_reader import StreamStart
 from longhall.exchanges.field_table import encode_short
+from longhall.service.exchange_operations import AddConsumer
 
 UNLIMITED: Final = 1 << 40
 
@@ -24,6 +26,7 @@ class ChannelConsumer:
         "prefetch",
         "queue",
         "shown_queue",
+        "stream",
         "tag",
         "tag_bytes",
     )
@@ -39,9 +42,25 @@ class ChannelConsumer:
         self.outstanding = 0
         self.counts = False
         self.asked: tuple[bool, int] = (False, 0)  # Exclusive, and priority.
+        self.stream: StreamStart | None = None  # Of a stream: where it begins, or goes on at another leader.
         self.early: (
             list[PushedMessages] | None
         ) = []  # Pushes that came before the consumer was confirmed; None afterwards.
+
+    def operation(self, session: str, channel: int) -> AddConsumer:
+        """What opens the consumer, at first or at another leader."""
+        exclusive, priority = self.asked
+        return AddConsumer(
+            self.queue,
+            session,
+            self.key,
+            channel,
+            self.credit,
+            self.no_ack,
+            exclusive,
+            priority,
+            stream=self.stream,
+        )
 
     @property
     def credit(self) -> int:

@@ -26,14 +26,14 @@ from longhall.doors.stomp.errors import VERSIONS, StompError, stomp_error
 from longhall.doors.stomp.handlers import HANDLERS, connect
 from longhall.doors.stomp.heart_beat import HeartBeats
 from longhall.doors.stomp.publisher import StompPublisher
-from longhall.doors.stomp.transactions import Transactions
+from longhall.doors.stomp.transactions import StompTransactions
 from longhall.doors.stomp.wire.frames import (
     CONTENT_LENGTH,
     HEART_BEAT,
     V1_0,
-    Frame,
     FrameDecoder,
     MalformedFrame,
+    StompFrame,
     encode_frame,
 )
 from longhall.errors import LonghallError
@@ -75,7 +75,7 @@ class StompConnection(asyncio.Protocol):
         self.heart_beats = HeartBeats(loop, self._beat, self._silent)
         self.publisher = StompPublisher(self)
         self.consumption = Consumption(self)
-        self.transactions = Transactions()
+        self.transactions = StompTransactions()
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._arrival = Arrival(self._resume, self._give_up)
@@ -84,7 +84,7 @@ class StompConnection(asyncio.Protocol):
         self._is_writable = True
         self._is_paused = False
         self._timer: asyncio.TimerHandle | None = None
-        self._work: deque[Frame] = deque()
+        self._work: deque[StompFrame] = deque()
         self._task: asyncio.Task[None] | None = None
 
     # Transport
@@ -179,14 +179,14 @@ class StompConnection(asyncio.Protocol):
 
     # Frames
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: StompFrame) -> None:
         """Handle a frame, or let it wait for those before it."""
         if self._task is not None:
             self._work.append(frame)
             return
         self._begin(frame)
 
-    def _begin(self, frame: Frame) -> None:
+    def _begin(self, frame: StompFrame) -> None:
         try:
             outcome = self._handle(frame)
         except (StompError, AmqpError, LonghallError, MalformedTable) as error:
@@ -196,7 +196,7 @@ class StompConnection(asyncio.Protocol):
             self._task = self._loop.create_task(self._finish(frame, outcome))
             self._task.add_done_callback(self._done)
 
-    def _handle(self, frame: Frame) -> Coroutine[Any, Any, None] | None:
+    def _handle(self, frame: StompFrame) -> Coroutine[Any, Any, None] | None:
         if frame.command in ("CONNECT", "STOMP"):
             return connect(self, frame)
         if self.state != CONNECTED:
@@ -208,7 +208,7 @@ class StompConnection(asyncio.Protocol):
             self.publisher.batches.flush()
         return handler(self, frame)
 
-    async def _finish(self, frame: Frame, outcome: Coroutine[Any, Any, None]) -> None:
+    async def _finish(self, frame: StompFrame, outcome: Coroutine[Any, Any, None]) -> None:
         try:
             await outcome
         except (StompError, AmqpError, LonghallError, MalformedTable) as error:
@@ -224,7 +224,7 @@ class StompConnection(asyncio.Protocol):
             _log.error("a frame failed", extra={"peer": self.peer}, exc_info=task.exception())
             self.fail(StompError("Internal error", "an internal error closed the connection\n", closes=True))
 
-    def _refuse(self, frame: Frame, error: Exception) -> None:
+    def _refuse(self, frame: StompFrame, error: Exception) -> None:
         if isinstance(error, MalformedTable):
             error = StompError("Invalid header", f"{error}\n")
         elif isinstance(error, AmqpError | LonghallError):

@@ -22,7 +22,7 @@ from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged, 
 from longhall.doors.stomp.errors import StompError
 from longhall.doors.stomp.message_headers import message_headers
 from longhall.doors.stomp.selectors import selects
-from longhall.doors.stomp.subscription import Subscription, delivery_name, delivery_number
+from longhall.doors.stomp.subscription import StompSubscription, delivery_name, delivery_number
 from longhall.doors.stomp.wire.frames import V1_2
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import hall_name
@@ -45,8 +45,8 @@ class Consumption:
     def __init__(self, connection: StompConnection) -> None:
         self.session_id = connection.server.new_id(SESSION_ID_BYTES)
         self.service = connection.service
-        self.consumers: dict[int, Subscription] = {}  # By their keys in the session.
-        self.subscriptions: dict[str, Subscription] = {}  # By tag.
+        self.consumers: dict[int, StompSubscription] = {}  # By their keys in the session.
+        self.subscriptions: dict[str, StompSubscription] = {}  # By tag.
         self.acknowledgements = Acknowledgements(self)
         self._connection = connection
         self._unacknowledged: dict[int, Unacknowledged] = {}
@@ -110,7 +110,7 @@ class Consumption:
         host = self._connection.host
         return ChannelConsumer(tag, next(_keys), hall_name(host, queue), queue, no_ack, prefetch)
 
-    def _operation(self, subscription: Subscription) -> AddConsumer:
+    def _operation(self, subscription: StompSubscription) -> AddConsumer:
         one = subscription.consumer
         exclusive, priority = one.asked
         return AddConsumer(
@@ -125,7 +125,7 @@ class Consumption:
             subscription.filter,
         )
 
-    async def subscribe(self, subscription: Subscription) -> None:
+    async def subscribe(self, subscription: StompSubscription) -> None:
         """Open the consumer of a subscription. AmqpError if its queue does not exist or belongs to another one."""
         consumer = subscription.consumer
         view = await found_queue(self._connection, consumer.shown_queue)
@@ -147,12 +147,12 @@ class Consumption:
         for push in early:
             self.push(push)
 
-    async def unsubscribe(self, subscription: Subscription) -> None:
+    async def unsubscribe(self, subscription: StompSubscription) -> None:
         """End a subscription. The client keeps the messages that it has, and may still acknowledge them."""
         await self.service.call(CancelConsumer(self.session_id, subscription.consumer.key), self.caller)
         self._forget(subscription)
 
-    def _forget(self, subscription: Subscription) -> None:
+    def _forget(self, subscription: StompSubscription) -> None:
         self.consumers.pop(subscription.consumer.key, None)
         if self.subscriptions.get(subscription.tag) is subscription:
             del self.subscriptions[subscription.tag]
@@ -177,7 +177,7 @@ class Consumption:
         for delivery in push.deliveries:
             self._deliver(subscription, delivery)
 
-    def _deliver(self, subscription: Subscription, delivery: Delivery) -> None:
+    def _deliver(self, subscription: StompSubscription, delivery: Delivery) -> None:
         consumer = subscription.consumer
         connection = self._connection
         if subscription.selector is not None and not selects(subscription.selector, delivery):
@@ -239,7 +239,7 @@ class Consumption:
         await self.acknowledgements.delete_queues(list(self._connection.owned))
 
 
-def _cancelled(subscription: Subscription) -> StompError:
+def _cancelled(subscription: StompSubscription) -> StompError:
     return StompError(
         "Server cancelled subscription",
         "The server has canceled a subscription.\n"

@@ -33,7 +33,7 @@ DIRECT_REPLY: Final = "amq.rabbitmq.reply-to."
 
 
 @final
-class Destination:
+class StompDestination:
     """What a destination means. `exchange` and `key` are where a message for it is published."""
 
     __slots__ = ("exchange", "key", "kind", "text")
@@ -50,11 +50,11 @@ class Destination:
         return self.kind in (QUEUE, AMQ_QUEUE, REPLY_QUEUE)
 
 
-def parse_destination(text: str) -> Destination:
+def parse_destination(text: str) -> StompDestination:
     """Raises StompError for what is none."""
     parts = text.split("/")
     if len(parts) == 1 and text:
-        return _checked(Destination(text, QUEUE, "", unquote(text)))
+        return _checked(StompDestination(text, QUEUE, "", unquote(text)))
     if parts[0] or len(parts) < 2:
         raise _unknown(text)
     kind, rest = parts[1], parts[2:]
@@ -62,23 +62,23 @@ def parse_destination(text: str) -> Destination:
         name = text[len(REPLY_PREFIX) :]
         if not name:
             raise _invalid(kind, rest)
-        return _checked(Destination(text, REPLY_QUEUE, "", name))
+        return _checked(StompDestination(text, REPLY_QUEUE, "", name))
     if kind == "amq" and rest[:1] == ["queue"]:
         kind, rest = AMQ_QUEUE, rest[1:]
     if kind == EXCHANGE:
         if not 1 <= len(rest) <= 2 or not rest[0]:
             raise _invalid(kind, rest)
         key = unquote(rest[1]) if len(rest) == 2 else ""
-        return _checked(Destination(text, EXCHANGE, unquote(rest[0]), key))
+        return _checked(StompDestination(text, EXCHANGE, unquote(rest[0]), key))
     if kind not in (QUEUE, AMQ_QUEUE, TOPIC, TEMPORARY):
         raise _unknown(text)
     if len(rest) != 1 or not rest[0]:
         raise _invalid(kind, rest)
     name = unquote(rest[0])
-    return _checked(Destination(text, kind, TOPIC_EXCHANGE if kind == TOPIC else "", name))
+    return _checked(StompDestination(text, kind, TOPIC_EXCHANGE if kind == TOPIC else "", name))
 
 
-def _checked(destination: Destination) -> Destination:
+def _checked(destination: StompDestination) -> StompDestination:
     for name in (destination.exchange, destination.key):
         if len(name.encode("utf-8", "replace")) > NAME_BYTES_MAX or "\0" in name:
             raise StompError("Invalid destination", f"a name has more than {NAME_BYTES_MAX} bytes, or a NUL\n")

@@ -11,7 +11,7 @@ from longhall.doors.stomp.destinations import (
     REPLY_PREFIX,
     TEMPORARY,
     TEMPORARY_PREFIX,
-    Destination,
+    StompDestination,
     parse_destination,
 )
 from longhall.doors.stomp.errors import VERSIONS, StompError, missing_header
@@ -23,7 +23,7 @@ from longhall.doors.stomp.subscription import (
     AUTO,
     CLIENT,
     SUBSCRIPTIONS_MAX,
-    Subscription,
+    StompSubscription,
     acknowledgement_of,
     prefetch_of,
     priority_of,
@@ -37,7 +37,7 @@ from longhall.doors.stomp.subscription_queues import (
     queue_name,
     reply_queue,
 )
-from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, Frame
+from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, StompFrame
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import DEFAULT_HOST, hall_name
 from longhall.queues.selector import compile_selector
@@ -56,7 +56,7 @@ _MATERIAL: Final = ("message-id",)
 # The connection
 
 
-def connect(connection: StompConnection, frame: Frame) -> Work | None:
+def connect(connection: StompConnection, frame: StompFrame) -> Work | None:
     """CONNECT, STOMP"""
     if connection.state != "new":
         raise StompError("Bad CONNECT", "the connection is open already\n", closes=True)
@@ -70,7 +70,7 @@ def connect(connection: StompConnection, frame: Frame) -> Work | None:
     return _open(connection, frame, version, send_ms, receive_ms)
 
 
-def _version(frame: Frame) -> str:
+def _version(frame: StompFrame) -> str:
     accepted = frame.headers.get("accept-version")
     if accepted is None:
         return V1_0
@@ -81,7 +81,7 @@ def _version(frame: Frame) -> str:
     raise StompError("Version mismatch", f"Supported versions are {VERSIONS}\n", closes=True)
 
 
-async def _open(connection: StompConnection, frame: Frame, version: str, send_ms: int, receive_ms: int) -> None:
+async def _open(connection: StompConnection, frame: StompFrame, version: str, send_ms: int, receive_ms: int) -> None:
     host = frame.headers.get("host") or DEFAULT_HOST
     if not await has_virtual_host(connection.service, host):
         # stomp.py and others send the address of the server, which names no virtual host.
@@ -101,7 +101,7 @@ async def _open(connection: StompConnection, frame: Frame, version: str, send_ms
     connection.connected(send_ms, receive_ms)
 
 
-async def disconnect(connection: StompConnection, frame: Frame) -> None:
+async def disconnect(connection: StompConnection, frame: StompFrame) -> None:
     """DISCONNECT: answered when everything that came before it is durable and given back."""
     await connection.publisher.batches.done()
     await connection.consumption.leave()
@@ -112,7 +112,7 @@ async def disconnect(connection: StompConnection, frame: Frame) -> None:
 # Sending
 
 
-def send(connection: StompConnection, frame: Frame) -> Work | None:
+def send(connection: StompConnection, frame: StompFrame) -> Work | None:
     """SEND"""
     for name in _MATERIAL:
         if name in frame.headers:
@@ -124,7 +124,7 @@ def send(connection: StompConnection, frame: Frame) -> Work | None:
     return None
 
 
-async def _prepare(connection: StompConnection, frame: Frame, destination: Destination) -> None:
+async def _prepare(connection: StompConnection, frame: StompFrame, destination: StompDestination) -> None:
     """Create what the message needs, then publish it."""
     if needs_queue(connection, destination, frame):
         await ensure_queue(connection, destination.key, frame)
@@ -144,11 +144,11 @@ async def _reply_to(connection: StompConnection, text: str) -> str:
     _check_room(connection)
     name = await reply_queue(connection)
     consumer = connection.consumption.new_consumer(tag, name, True, 0)
-    await connection.consumption.subscribe(Subscription(tag, destination, consumer))
+    await connection.consumption.subscribe(StompSubscription(tag, destination, consumer))
     return name
 
 
-def _publish(connection: StompConnection, frame: Frame, destination: Destination) -> None:
+def _publish(connection: StompConnection, frame: StompFrame, destination: StompDestination) -> None:
     transaction = connection.transactions.of(frame)
     message = SentMessage(
         publication(frame, destination, connection.host, connection.user), frame.headers.get("receipt", "")
@@ -160,7 +160,7 @@ def _publish(connection: StompConnection, frame: Frame, destination: Destination
         connection.publisher.batches.publish(message)
 
 
-def _destination(frame: Frame) -> Destination:
+def _destination(frame: StompFrame) -> StompDestination:
     text = frame.headers.get("destination")
     if text is None:
         raise StompError("Missing destination", f"\"{frame.command}\" must include a 'destination' header\n")
@@ -173,7 +173,7 @@ def _destination(frame: Frame) -> Destination:
 # Subscriptions
 
 
-async def subscribe(connection: StompConnection, frame: Frame) -> None:
+async def subscribe(connection: StompConnection, frame: StompFrame) -> None:
     """SUBSCRIBE"""
     destination = _destination(frame)
     tag = tag_of(frame)
@@ -190,7 +190,7 @@ async def subscribe(connection: StompConnection, frame: Frame) -> None:
     name = await ensure_source(connection, destination, frame)
     consumer = connection.consumption.new_consumer(tag, name, mode == AUTO, prefetch)
     consumer.asked = (False, priority)
-    subscription = Subscription(tag, destination, consumer)
+    subscription = StompSubscription(tag, destination, consumer)
     subscription.is_cumulative = mode == CLIENT
     if selector and destination.names_queue:
         subscription.filter = selector
@@ -205,7 +205,7 @@ def _check_room(connection: StompConnection) -> None:
         raise StompError("Too many subscriptions", f"A connection has at most {SUBSCRIPTIONS_MAX}\n")
 
 
-async def unsubscribe(connection: StompConnection, frame: Frame) -> None:
+async def unsubscribe(connection: StompConnection, frame: StompFrame) -> None:
     """UNSUBSCRIBE. With the headers of a durable subscription its queue is deleted, even if it was not read."""
     tag = tag_of(frame)
     subscription = connection.consumption.subscriptions.get(tag)
@@ -227,17 +227,17 @@ async def unsubscribe(connection: StompConnection, frame: Frame) -> None:
 # The end of deliveries
 
 
-def ack(connection: StompConnection, frame: Frame) -> Work | None:
+def ack(connection: StompConnection, frame: StompFrame) -> Work | None:
     """ACK"""
     return _end(connection, frame, SETTLE)
 
 
-def nack(connection: StompConnection, frame: Frame) -> Work | None:
+def nack(connection: StompConnection, frame: StompFrame) -> Work | None:
     """NACK, of every version. The message goes back to its queue unless the frame says requeue:false."""
     return _end(connection, frame, REQUEUE if flag(frame, "requeue", True) else REJECT)
 
 
-def _end(connection: StompConnection, frame: Frame, how: int) -> Work | None:
+def _end(connection: StompConnection, frame: StompFrame, how: int) -> Work | None:
     header = "id" if connection.version == V1_2 else "message-id"
     name = frame.headers.get(header)
     if name is None:
@@ -264,13 +264,13 @@ async def _ended(connection: StompConnection, receipt: str) -> None:
 # Transactions
 
 
-def begin(connection: StompConnection, frame: Frame) -> None:
+def begin(connection: StompConnection, frame: StompFrame) -> None:
     """BEGIN"""
     connection.transactions.begin(frame)
     connection.send_receipt(frame.headers.get("receipt", ""))
 
 
-async def commit(connection: StompConnection, frame: Frame) -> None:
+async def commit(connection: StompConnection, frame: StompFrame) -> None:
     """COMMIT"""
     transaction = connection.transactions.end(frame)
     consumption = connection.consumption
@@ -287,7 +287,7 @@ async def commit(connection: StompConnection, frame: Frame) -> None:
         connection.send_receipt(receipt)
 
 
-def abort(connection: StompConnection, frame: Frame) -> None:
+def abort(connection: StompConnection, frame: StompFrame) -> None:
     """ABORT"""
     transaction = connection.transactions.end(frame)
     for _, ended in transaction.ends:
@@ -295,7 +295,7 @@ def abort(connection: StompConnection, frame: Frame) -> None:
     connection.send_receipt(frame.headers.get("receipt", ""))
 
 
-HANDLERS: Final[dict[str, Callable[[StompConnection, Frame], Work | None]]] = {
+HANDLERS: Final[dict[str, Callable[[StompConnection, StompFrame], Work | None]]] = {
     "SEND": send,
     "SUBSCRIBE": subscribe,
     "UNSUBSCRIBE": unsubscribe,

@@ -22,9 +22,9 @@ from typing import Final
 from longhall.broker.queues.sending.publication import Publication
 from longhall.doors.amqp.deliveries import address_and_properties
 from longhall.doors.amqp.publications import publication_of
-from longhall.doors.stomp.destinations import Destination, destination_of, reply_destination, reply_name
+from longhall.doors.stomp.destinations import StompDestination, destination_of, reply_destination, reply_name
 from longhall.doors.stomp.errors import StompError, invalid_header
-from longhall.doors.stomp.wire.frames import CONTENT_LENGTH, NUMBER_DIGITS_MAX, Frame
+from longhall.doors.stomp.wire.frames import CONTENT_LENGTH, NUMBER_DIGITS_MAX, StompFrame
 from longhall.exchanges.field_table import (
     SHORT_BYTES_MAX,
     MalformedTable,
@@ -66,7 +66,7 @@ PRIORITY_MAX: Final = 255
 TRANSIENT: Final = 1
 
 
-def publication(frame: Frame, destination: Destination, host: str, user: str) -> Publication:
+def publication(frame: StompFrame, destination: StompDestination, host: str, user: str) -> Publication:
     """The message of a SEND. Raises StompError, or AmqpError for properties that cannot be."""
     headers = frame.headers
     found = Properties()
@@ -87,7 +87,7 @@ def publication(frame: Frame, destination: Destination, host: str, user: str) ->
     return publication_of(host, destination.exchange, destination.key, encode_properties(found), frame.body, user)
 
 
-def _field(frame: Frame, name: str) -> bytes:
+def _field(frame: StompFrame, name: str) -> bytes:
     if name == "x-delay":
         return encode_value(number(frame, name, (1 << 32) - 1))
     return encode_value(frame.headers[name])
@@ -99,7 +99,7 @@ def _short(name: str, text: str) -> str:
     return text
 
 
-def number(frame: Frame, name: str, most: int) -> int:
+def number(frame: StompFrame, name: str, most: int) -> int:
     """The value of a header that is a number from 0 to `most`."""
     text = frame.headers[name].strip()
     if not text.isascii() or not text.isdigit() or len(text) > NUMBER_DIGITS_MAX + 1 or int(text) > most:
@@ -107,7 +107,7 @@ def number(frame: Frame, name: str, most: int) -> int:
     return int(text)
 
 
-def flag(frame: Frame, name: str, default: bool = False) -> bool:
+def flag(frame: StompFrame, name: str, default: bool = False) -> bool:
     """The value of a header that is `true` or `false`."""
     text = frame.headers.get(name, "").strip().lower()
     if not text:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Final, final
 
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
-from longhall.doors.stomp.destinations import TEMPORARY_PREFIX, Destination
+from longhall.doors.stomp.destinations import TEMPORARY_PREFIX, StompDestination
 from longhall.doors.stomp.errors import StompError, invalid_header
 from longhall.doors.stomp.message_headers import number
-from longhall.doors.stomp.wire.frames import Frame
+from longhall.doors.stomp.wire.frames import StompFrame
 from longhall.exchanges.field_table import SHORT_BYTES_MAX
 from longhall.queues.filters import Filter
 
@@ -28,10 +28,10 @@ BETWEEN: Final = "@@"
 
 
 @final
-class Subscription:
+class StompSubscription:
     """One subscription of a connection."""
 
-    def __init__(self, tag: str, destination: Destination, consumer: ChannelConsumer) -> None:
+    def __init__(self, tag: str, destination: StompDestination, consumer: ChannelConsumer) -> None:
         self.tag = tag
         self.destination = destination
         self.consumer = consumer
@@ -46,7 +46,7 @@ class Subscription:
         return f"id='{self.shown_id}'" if self.tag.startswith("T_") else f"destination='{self.shown_id}'"
 
 
-def tag_of(frame: Frame) -> str:
+def tag_of(frame: StompFrame) -> str:
     """The tag of the subscription that a frame names. StompError if it names none."""
     shown = frame.headers.get("id")
     if shown is not None:
@@ -62,7 +62,7 @@ def tag_of(frame: Frame) -> str:
     return tag
 
 
-def acknowledgement_of(frame: Frame) -> str:
+def acknowledgement_of(frame: StompFrame) -> str:
     """The acknowledgement mode of SUBSCRIBE."""
     mode = frame.headers.get("ack", AUTO)
     if mode not in (AUTO, CLIENT, INDIVIDUAL):
@@ -70,13 +70,13 @@ def acknowledgement_of(frame: Frame) -> str:
     return mode
 
 
-def prefetch_of(frame: Frame, mode: str) -> int:
+def prefetch_of(frame: StompFrame, mode: str) -> int:
     """How many messages the client may hold; 0: any number."""
     asked = number(frame, "prefetch-count", 65_535) if "prefetch-count" in frame.headers else 0
     return 0 if mode == AUTO else asked or UNACKNOWLEDGED_MAX
 
 
-def priority_of(frame: Frame) -> int:
+def priority_of(frame: StompFrame) -> int:
     """The priority of the consumer."""
     text = frame.headers.get("x-priority", "0").strip()
     digits = text[1:] if text[:1] in "+-" else text

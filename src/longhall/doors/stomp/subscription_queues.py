@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Final
 from longhall.doors.amqp.declarations import ACCEPTED
 from longhall.doors.amqp.errors import NOT_FOUND, AmqpError, exchange_text, queue_text
 from longhall.doors.amqp.queue_creation import bind_queue, declare_queue, found_queue
-from longhall.doors.stomp.destinations import EXCHANGE, QUEUE, TOPIC, Destination
+from longhall.doors.stomp.destinations import EXCHANGE, QUEUE, TOPIC, StompDestination
 from longhall.doors.stomp.errors import StompError, missing_header
 from longhall.doors.stomp.message_headers import flag, number
-from longhall.doors.stomp.wire.frames import Frame
+from longhall.doors.stomp.wire.frames import StompFrame
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.field_table import SHORT_BYTES_MAX, encode_table
 from longhall.exchanges.names import hall_name
@@ -45,7 +45,7 @@ _NUMBER_MAX: Final = (1 << 62) - 1
 _STREAMS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered", "x-max-age")
 
 
-def arguments_of(frame: Frame) -> bytes:
+def arguments_of(frame: StompFrame) -> bytes:
     """The queue arguments among the headers of a frame, as a field table."""
     table: dict[str, Any] = {}
     for name, text in frame.headers.items():
@@ -60,19 +60,19 @@ def arguments_of(frame: Frame) -> bytes:
     return encode_table(table)
 
 
-def describes_queue(frame: Frame) -> bool:
+def describes_queue(frame: StompFrame) -> bool:
     """True if the headers of a frame say what the queue shall be like."""
     return any(name in frame.headers for name in _DESCRIBING) or any(name in ACCEPTED for name in frame.headers)
 
 
-def needs_queue(connection: StompConnection, destination: Destination, frame: Frame) -> bool:
+def needs_queue(connection: StompConnection, destination: StompDestination, frame: StompFrame) -> bool:
     """True if `ensure_queue` has to be called before a SEND."""
     if destination.kind != QUEUE:
         return False
     return connection.service.view(hall_name(connection.host, destination.key)) is None or describes_queue(frame)
 
 
-async def ensure_source(connection: StompConnection, destination: Destination, frame: Frame) -> str:
+async def ensure_source(connection: StompConnection, destination: StompDestination, frame: StompFrame) -> str:
     """The name of the queue that a SUBSCRIBE reads; created and bound if it is one of the subscription."""
     for name in _STREAMS:
         if name in frame.headers:
@@ -94,12 +94,12 @@ async def ensure_source(connection: StompConnection, destination: Destination, f
     return name
 
 
-def is_durable_subscription(frame: Frame) -> bool:
+def is_durable_subscription(frame: StompFrame) -> bool:
     """True if a frame is about a subscription that outlives its connection."""
     return flag(frame, "durable") or flag(frame, "persistent")
 
 
-def queue_name(destination: Destination, frame: Frame) -> str:
+def queue_name(destination: StompDestination, frame: StompFrame) -> str:
     """The name of the queue of a subscription to a topic or exchange; empty if the server names it."""
     name = frame.headers.get("x-queue-name")
     if name:
@@ -123,7 +123,7 @@ async def reply_queue(connection: StompConnection) -> str:
     return name
 
 
-async def ensure_queue(connection: StompConnection, name: str, frame: Frame) -> None:
+async def ensure_queue(connection: StompConnection, name: str, frame: StompFrame) -> None:
     """Create the queue of a SEND or SUBSCRIBE, or compare it with what the frame describes. Raises AmqpError."""
     if not describes_queue(frame):
         if connection.service.view(hall_name(connection.host, name)) is not None:

@@ -13,7 +13,7 @@ from longhall.doors.amqp.publish_batches import MESSAGE_OVERHEAD_BYTES
 from longhall.doors.amqp.unacknowledged import Unacknowledged
 from longhall.doors.stomp.errors import StompError
 from longhall.doors.stomp.publisher import SentMessage
-from longhall.doors.stomp.wire.frames import Frame
+from longhall.doors.stomp.wire.frames import StompFrame
 
 TRANSACTIONS_MAX: Final = 16
 FRAMES_MAX: Final = 1024  # Of one transaction.
@@ -21,7 +21,7 @@ TRANSACTION_BYTES_MAX: Final = 32 * 1024 * 1024  # Of all open transactions of a
 
 
 @final
-class Transaction:
+class StompTransaction:
     """What waits for COMMIT, in the order of arrival."""
 
     __slots__ = ("ends", "frames", "messages", "receipts", "size_bytes")
@@ -35,28 +35,28 @@ class Transaction:
 
 
 @final
-class Transactions:
+class StompTransactions:
     """The open transactions of one connection, by name."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Transaction] = {}
+        self._open: dict[str, StompTransaction] = {}
 
-    def begin(self, frame: Frame) -> None:
+    def begin(self, frame: StompFrame) -> None:
         """BEGIN"""
         name = _name(frame)
         if name in self._open:
             raise StompError("Bad transaction", f'Transaction has already begun: "{name}"\n')
         if len(self._open) >= TRANSACTIONS_MAX:
             raise StompError("Bad transaction", f"A connection has at most {TRANSACTIONS_MAX} transactions\n")
-        self._open[name] = Transaction()
+        self._open[name] = StompTransaction()
 
-    def end(self, frame: Frame) -> Transaction:
+    def end(self, frame: StompFrame) -> StompTransaction:
         """Remove the transaction of COMMIT or ABORT."""
         transaction = self._find(_name(frame))
         del self._open[frame.headers["transaction"]]
         return transaction
 
-    def of(self, frame: Frame) -> Transaction | None:
+    def of(self, frame: StompFrame) -> StompTransaction | None:
         """The transaction of SEND, ACK or NACK, which counts one more frame; None outside of transactions."""
         name = frame.headers.get("transaction")
         if name is None:
@@ -75,14 +75,14 @@ class Transactions:
         """Abort all: the connection is gone."""
         self._open.clear()
 
-    def _find(self, name: str) -> Transaction:
+    def _find(self, name: str) -> StompTransaction:
         transaction = self._open.get(name)
         if transaction is None:
             raise StompError("Bad transaction", f'Invalid transaction identifier: "{name}"\n')
         return transaction
 
 
-def _name(frame: Frame) -> str:
+def _name(frame: StompFrame) -> str:
     name = frame.headers.get("transaction")
     if name is None:
         raise StompError("Missing transaction", f"\"{frame.command}\" must include a 'transaction' header\n")

@@ -30,7 +30,7 @@ from longhall.front.websocket import (
     encode_close,
     encode_frame,
 )
-from longhall.front.websocket_upgrade import LOOPBACK, Upgrade, UpgradeRefused
+from longhall.front.websocket_upgrade import LOOPBACK, UpgradeRefused, WebSocketUpgrade
 
 PATH: Final = "/ws"
 SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
@@ -49,7 +49,7 @@ class StompWebSocket(asyncio.Protocol):
         self._loop = loop
         self._handshake_s = handshake_s
         self._transport: asyncio.Transport | None = None
-        self._upgrade: Upgrade | None = None
+        self._upgrade: WebSocketUpgrade | None = None
         self._inner: asyncio.Protocol | None = None
         self._decoder = WebSocketDecoder(MESSAGE_BYTES_MAX)
         self._timer: asyncio.TimerHandle | None = None
@@ -61,7 +61,7 @@ class StompWebSocket(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         name = transport.get_extra_info("sockname")
         is_loopback = bool(name) and (str(name[0]) in LOOPBACK or str(name[0]).startswith("127."))
-        self._upgrade = Upgrade(PATH, SUBPROTOCOLS, is_loopback)
+        self._upgrade = WebSocketUpgrade(PATH, SUBPROTOCOLS, is_loopback)
         self._timer = self._loop.call_later(self._handshake_s, self._transport.abort)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -12,9 +12,9 @@ from longhall.doors.stomp.wire.frames import (
     V1_0,
     V1_1,
     V1_2,
-    Frame,
     FrameDecoder,
     MalformedFrame,
+    StompFrame,
     encode_frame,
     escape,
     unescape,
@@ -31,7 +31,7 @@ def _decoder(version: str) -> FrameDecoder:
     return decoder
 
 
-def _all(decoder: FrameDecoder) -> list[Frame]:
+def _all(decoder: FrameDecoder) -> list[StompFrame]:
     found = []
     while (frame := decoder.next()) is not None:
         found.append(frame)
@@ -73,14 +73,11 @@ def test_frames_of_1_0_come_back(headers: dict[str, str], body: bytes) -> None:
     assert (frame.headers, frame.body) == (headers, body)
 
 
-@given(_HEADERS)
+@given(st.dictionaries(_TEXT.filter(lambda name: name.replace(":", "_").strip()), _TEXT, max_size=6))
 def test_no_header_of_1_0_breaks_the_frame(headers: dict[str, str]) -> None:
     decoder = _decoder(V1_0)
     decoder.feed(encode_frame("MESSAGE", list(headers.items()), b"body", V1_0) + b"NEXT\n\n\0")
-    try:
-        assert [frame.command for frame in _all(decoder)] == ["MESSAGE", "NEXT"]
-    except MalformedFrame as error:
-        assert "no name" in str(error)  # A name of spaces alone.
+    assert [frame.command for frame in _all(decoder)] == ["MESSAGE", "NEXT"]
 
 
 def test_lines_heart_beats_and_repeated_headers() -> None:

@@ -29,6 +29,7 @@ from longhall.broker.queues.consumers.session import (
     PushedMessages,
     PushSink,
 )
+from longhall.broker.queues.consumers.stream_reader import StreamReader, StreamStart
 from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.reject import reject
 from longhall.broker.queues.delivery.settle import change_leases, hand_back, settle
@@ -63,6 +64,7 @@ class ConsumerRegistry:
         self.sessions: dict[str, ConsumerSession] = {}
         self._hall = hall
         self._queues: dict[int, QueueConsumers] = {}
+        self._readers: dict[int, dict[Consumer, StreamReader]] = {}  # Of streams, by the number of the queue.
         self._used_s: dict[int, float] = {}  # When a queue with an end of use was used last.
         self._reclaim_until_s = 0.0
         self._ends: QueueEnds = LocalQueueEnds(hall)
@@ -85,6 +87,9 @@ class ConsumerRegistry:
         await cancel(self._task)
         for consumers in self._queues.values():
             consumers.stop()
+        for readers in self._readers.values():
+            for reader in readers.values():
+                reader.stop()
 
     # Sessions
 
@@ -129,7 +134,7 @@ class ConsumerRegistry:
 
     # Consumers
 
-    def consume(self, session_id: str, asked: NewConsumer) -> None:
+    def consume(self, session_id: str, asked: NewConsumer, stream: StreamStart | None = None) -> None:
         """Add a consumer; no effect if the session has it. QUEUE_IN_USE if it or another one wants to be alone,
         INVALID_REQUEST for a filter that is none.
         """
@@ -139,13 +144,19 @@ class ConsumerRegistry:
         name, exclusive = asked.queue, asked.exclusive
         queue = self._find(name)
         consumers = self._queues.get(queue.number)
-        others = consumers.consumers if consumers is not None else []
+        others = [*self._readers.get(queue.number, ()), *(consumers.consumers if consumers is not None else ())]
         if others and (exclusive or any(one.exclusive for one in others)):
             raise LonghallError(Code.QUEUE_IN_USE, f"'{name}' has a consumer that is alone, or more than one.")
         if exclusive and queue.settings.amqp is not None and queue.settings.amqp.single_active:
             raise LonghallError(Code.QUEUE_IN_USE, f"'{name}' has a single active consumer.")
         if len(session.consumers) >= CONSUMERS_PER_SESSION_MAX:
             raise LonghallError(Code.OVERLOADED, "too many consumers of one connection")
+        if queue.settings.amqp is not None and queue.settings.amqp.is_stream:
+            consumer = session.consumers[asked.key] = Consumer(session, asked)
+            self.use(queue)
+            reader = StreamReader(self._hall, queue, consumer, stream or StreamStart(), self._stream_gone)
+            self._readers.setdefault(queue.number, {})[consumer] = reader
+            return
         if consumers is None:
             consumers = QueueConsumers(self._hall, queue, self._gone)
         consumer = Consumer(session, asked)
@@ -166,6 +177,8 @@ class ConsumerRegistry:
         consumer = session.consumers.pop(key, None)
         queue = self._hall.running_queue(consumer.queue) if consumer is not None else None
         consumers = self._queues.get(queue.number) if queue is not None else None
+        if consumer is not None and queue is not None and self._stop_reader(queue, consumer):
+            return None
         if consumer is None or queue is None or consumers is None or consumer not in consumers.consumers:
             return None
         consumers.remove(consumer)
@@ -175,6 +188,25 @@ class ConsumerRegistry:
             if queue.settings.amqp is not None and queue.settings.amqp.auto_delete:
                 return queue
         return None
+
+    def _stop_reader(self, queue: RunningQueue, consumer: Consumer) -> bool:
+        """Stop the push of a stream to a consumer; False if it reads none."""
+        readers = self._readers.get(queue.number, {})
+        reader = readers.pop(consumer, None)
+        if reader is None:
+            return False
+        reader.stop()
+        if not readers:
+            del self._readers[queue.number]
+        return True
+
+    def _stream_gone(self, consumer: Consumer) -> None:
+        """A stream was deleted: its consumer is told."""
+        for number, readers in list(self._readers.items()):
+            if readers.pop(consumer, None) is not None and not readers:
+                del self._readers[number]
+        consumer.session.consumers.pop(consumer.key, None)
+        consumer.session.sink.push(PushedMessages(consumer.key, consumer.queue, []))
 
     def limit(self, session_id: str, channel: int, left: int | None) -> None:
         """Let all consumers of a channel together have so many more messages."""
@@ -200,8 +232,11 @@ class ConsumerRegistry:
         consumer.credit += credit
         queue = self._hall.running_queue(consumer.queue)
         consumers = self._queues.get(queue.number) if queue is not None else None
+        reader = self._readers.get(queue.number, {}).get(consumer) if queue is not None else None
         if consumers is not None:
             consumers.changed()
+        if reader is not None:
+            reader.changed()
 
     def withdraw_credit(self, session_id: str, key: int, credit: int) -> int:
         """Take back credit that a consumer has not used; returns how much."""
@@ -222,7 +257,7 @@ class ConsumerRegistry:
     def consumer_count(self, queue: RunningQueue) -> int:
         """The consumers of a queue."""
         consumers = self._queues.get(queue.number)
-        return len(consumers.consumers) if consumers is not None else 0
+        return len(consumers.consumers) if consumers is not None else len(self._readers.get(queue.number, ()))
 
     def active_consumer(self, queue: RunningQueue) -> Consumer | None:
         """The one consumer that is served, if the queue has a single active consumer."""
@@ -293,6 +328,10 @@ class ConsumerRegistry:
         queue = self._hall.running_queue(name)
         if queue is not None:
             await reject(self._hall, queue, receipts)
+
+    async def release(self, session_id: str, name: str, receipts: list[str]) -> None:
+        """A transaction has ended these."""
+        self._release(session_id, name, receipts)
 
     def _release(self, session_id: str, name: str, receipts: list[str]) -> None:
         session = self.sessions.get(session_id)

@@ -10,7 +10,7 @@ from typing import Final
 from longhall.broker.hall import Hall
 from longhall.broker.queues.audit.audit_log import audited, audits, note
 from longhall.broker.queues.audit.delivery_report import report
-from longhall.broker.queues.dead_letters.exchange_letters import route_letter
+from longhall.broker.queues.dead_letters.exchange_letters import letters_have_room, route_letter
 from longhall.broker.queues.dead_letters.late_arrivals import letters_of_deleted
 from longhall.broker.queues.dead_letters.move_bounds import RETRY_MS, MoveTarget, move_target
 from longhall.broker.queues.running_queue import RunningQueue
@@ -66,6 +66,10 @@ def _hidden_until_ms(hall: Hall, queue: RunningQueue, death: Death) -> int:
         return death.candidate.due_ms
     target = _target_of(hall, queue, death)
     record = death.candidate.payload
+    amqp = queue.settings.amqp
+    if amqp is not None and amqp.letters_exchange is not None and amqp.letters_wait and isinstance(record, Record):
+        has_room = letters_have_room(hall, queue, record, decode_record(record, death.lane))
+        return 0 if has_room else hall.time.now_ms() + RETRY_MS
     if target is None or not isinstance(record, Record) or target.takes(hall, [record]):
         return 0
     if death.reason == DELETED:

@@ -8,6 +8,10 @@
 A message that would come back to a queue in which it died before, and that no consumer has rejected since, is dropped:
 it would go round for ever. The copies and the removal from the queue are one atomic write; a copy for a queue of
 another replication group is in the outbox then.
+
+    a full target               at-most-once                       at-least-once
+    reject-publish              it does not get the message        the message stays, and is delivered again later
+    drop-head                   its oldest messages give way, a moment later (`upkeep.expirer`)
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ from longhall.queues.envelope import (
     DEAD_LETTER_SOURCE,
     FIRST_RECEIVED,
     Fields,
+    body_bytes_of,
     moved_record,
 )
 from longhall.queues.envelope import ATTEMPTS as ATTEMPTS_HEADER
@@ -87,6 +92,7 @@ def route_letter(hall: Hall, queue: RunningQueue, record: Record, fields: Fields
         keys = [amqp.letters_key]
         headers.pop(CC, None)
     targets = _targets(hall, amqp.host, amqp.letters_exchange, keys, headers)
+    size_bytes = body_bytes_of(record)
     properties.expiration = None
     properties.headers = join_table(list(headers.items()))
     stored = encode_stored(amqp.letters_exchange, keys[0], encode_properties(properties))
@@ -95,7 +101,7 @@ def route_letter(hall: Hall, queue: RunningQueue, record: Record, fields: Fields
     for target in targets:
         declared = target.settings.amqp
         name = declared.name if declared is not None else names_of(target.entry.name)[1]
-        if reason != REJECTED and _is_cycle(deaths, name):
+        if (reason != REJECTED and _is_cycle(deaths, name)) or _refuses(target, size_bytes):
             continue
         lives_ms = target.settings.time_to_live_ms
         letter = _letter(record, fields.message_id, now_ms, stored, now_ms + lives_ms if lives_ms else 0)
@@ -107,6 +113,22 @@ def route_letter(hall: Hall, queue: RunningQueue, record: Record, fields: Fields
         moves_to.write(hall, letter, fields.priority, fields.group, now_ms)
         routed = amqp.letters_exchange or "the default exchange"
     return routed
+
+
+def letters_have_room(hall: Hall, queue: RunningQueue, record: Record, fields: Fields) -> bool:
+    """True unless a queue to which a dead message goes is full, and refuses it."""
+    amqp = queue.settings.amqp
+    assert amqp is not None
+    assert amqp.letters_exchange is not None
+    _, key, properties = _published(fields, amqp.name)
+    headers: HeaderFields = dict(split_table(properties.headers)[0]) if properties.headers is not None else {}
+    keys = [amqp.letters_key] if amqp.letters_key is not None else [key, *_texts(headers.get(CC))]
+    targets = _targets(hall, amqp.host, amqp.letters_exchange, keys, headers)
+    return not any(_refuses(target, body_bytes_of(record)) for target in targets)
+
+
+def _refuses(target: RunningQueue, size_bytes: int) -> bool:
+    return isinstance(target.queue.decide_send(1, size_bytes, target.staging.count), Code)
 
 
 def _letter(record: Record, message_id: str, now_ms: int, stored: bytes, expires_ms: int) -> Record:

@@ -193,7 +193,7 @@ class _Look:
                 offset=-1 if hidden else record.offset,
                 state=state,
                 until_ms=until_ms,
-                delivery=_delivery(fields, attempts, first_ms),
+                delivery=delivery_of(fields, attempts, first_ms),
             )
         )
 
@@ -212,7 +212,8 @@ class _Look:
         return state, leases.hidden_until_ms(row), attempts, first_ms
 
 
-def _delivery(fields: Fields, attempts: int, first_ms: int) -> Delivery:
+def delivery_of(fields: Fields, attempts: int, first_ms: int) -> Delivery:
+    """A message as a reader without a lease gets it."""
     return Delivery(
         message_id=fields.message_id,
         receipt="",

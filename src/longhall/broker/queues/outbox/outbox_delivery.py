@@ -24,13 +24,13 @@ from functools import partial
 from typing import Final, Protocol, final
 
 from longhall.broker.background import cancel
-from longhall.broker.hall import Hall, OutboxListener
+from longhall.broker.hall import Hall
 from longhall.broker.queues.outbox.outbox_log import close, shorten, waiting, write_outbox
 from longhall.broker.queues.outbox.outbox_reader import read_entries
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.names import OUTBOX_SHARD
-from longhall.queues.outbox import Outbox
+from longhall.queues.outbox import Outbox, OutboxListener
 from longhall.queues.outbox_events import OutboxBatch, OutboxEntry, QueueLocation
 
 BATCH_MAX: Final = 100  # Messages of one call,

@@ -39,7 +39,7 @@ from longhall.errors import Code, LonghallError
 from longhall.exchanges.properties import decode_properties, decode_stored, headers_of
 from longhall.names import OUTBOX_SHARD
 from longhall.queues.envelope import RANDOM_BYTES, decode_record, new_message_id
-from longhall.queues.messages import Accepted, Outgoing
+from longhall.queues.messages import Accepted, Outgoing, WriteBack
 from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.outcomes import LENGTH
 from longhall.shards.shard import ALL, Shard
@@ -214,6 +214,19 @@ class Publishing:
         if lives_ms <= AT_ONCE_MS:
             lives_ms = 0 if self._consumers.would_push(queue) else AT_ONCE_MS
         return msgspec.structs.replace(message, time_to_live_ms=lives_ms)
+
+    @property
+    def is_here(self) -> bool:
+        """True if this hall stores all queues of the publications."""
+        return not self.elsewhere and not self._through_outbox
+
+    def write_backs(self) -> list[WriteBack]:
+        """What goes to queues of this hall, for one atomic write, in the order of the publications."""
+        return [
+            WriteBack(queue=queue.entry.name, messages=[self._for_queue(queue, message) for message in run.messages])
+            for run in self._runs
+            for queue in run.queues
+        ]
 
     def append(self) -> Pending[list[Published]]:
         """Append what goes to queues of this hall; done when everything may be acknowledged."""

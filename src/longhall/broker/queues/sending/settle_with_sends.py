@@ -7,181 +7,69 @@ settled already, sends nothing and succeeds, so a client retries until it has th
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
-from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.partition import Partition
+from longhall.broker.hall import Hall
 from longhall.broker.queues.audit.audit_log import audits
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.message_lookup import look_up_infos
 from longhall.broker.queues.delivery.settle import write_settles
-from longhall.broker.queues.running_queue import RunningQueue, owner_of
-from longhall.broker.queues.sending.room import decide_room, make_room
-from longhall.broker.queues.sending.rules import (
-    charge_quota,
-    check_quota,
-    due_of_send,
-    identify,
-    record_of,
-    repeated_send,
-)
-from longhall.broker.queues.write import together, write_records
-from longhall.broker.waiting import acknowledged, committed
+from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.sending.planned_sends import PlannedSends
+from longhall.broker.queues.write import together
+from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
-from longhall.queues.envelope import RANDOM_BYTES, derive_message_id, encode_record, new_message_id
 from longhall.queues.events import Settled
-from longhall.queues.messages import Accepted, Outgoing, WriteBack
+from longhall.queues.messages import Accepted, WriteBack
 from longhall.queues.receipts import Receipts
-from longhall.records.partitioner import partition_for
-from longhall.shards.shard import ONE
-
-BYTES_MAX: Final = 4 * 1024 * 1024  # Of all bodies: they are in one frame of the log.
-TRIES_MAX: Final = 100  # How often room is made in several queues before it is there in all of them.
 
 
 async def settle_with_sends(
     hall: Hall, stager: DelayStager, queue: RunningQueue, receipts: list[str], sends: list[WriteBack], consumer: str
 ) -> list[list[Accepted]]:
     """Settle these messages and send those, or raise and do nothing. The results are in the order of the sends."""
-    step = _Step(hall, stager, queue, receipts, consumer)
+    step = _Step(hall, queue, receipts)
     if not step.decide():
         await committed(hall, queue.shard)  # The first reply was lost.
         return [[Accepted(repeated=True) for _ in each.messages] for each in sends]
-    targets = [_target_of(hall, each) for each in sends]
-    _check_sizes(targets, sends)
+    planned = PlannedSends(hall, stager, sends)
     places = [
         place[:2]
         for receipt, place in zip(receipts, step.places, strict=True)
         if audits(queue) or Receipts.reports(receipt)
     ]
     infos = await look_up_infos(hall, queue, places)
-    await _make_room(hall, targets, sends)
+    await planned.make_room()
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
     if not step.decide():
         raise LonghallError(Code.RECEIPT_SUPERSEDED, "The messages were settled meanwhile.")
-    step.plan(targets, sends)
+    planned.plan()
     with together(hall):
         try:
-            answers = step.write()
+            answers = planned.write()
             write_settles(hall, queue, step.events, infos, consumer)
         except LonghallError as error:
             hall.halt(error)  # A part is appended: recovery drops it.
             raise
-    step.finish()
-    for target in targets:
-        await acknowledged(hall, target.partition.shard, target.partition.options.acknowledge)
+    planned.finish()
+    if len(queue.waiters):
+        queue.waiters.offer(len(receipts))
+    await planned.acknowledged()
     await committed(hall, queue.shard)
     return answers
 
 
 @final
-class _Target:
-    """Where messages go: a queue, or a topic with the partition that was asked for (-1: by the key)."""
-
-    def __init__(self, route: list[Partition], queue: RunningQueue | None, number: int) -> None:
-        self.queue = queue
-        self.number = number
-        self._route = route
-        self._turn = 0
-
-    @property
-    def partition(self) -> Partition:
-        """One of its logs."""
-        return self._route[max(self.number, 0)]
-
-    def choose(self, key: bytes | None) -> Partition:
-        """The partition of the topic for a message."""
-        if self.number >= 0:
-            return self._route[self.number]
-        if key is not None:
-            return self._route[partition_for(key, len(self._route))]
-        self._turn += 1
-        return self._route[self._turn % len(self._route)]
-
-
-def _target_of(hall: Hall, send: WriteBack) -> _Target:
-    if bool(send.queue) == bool(send.topic):
-        raise LonghallError(Code.INVALID_REQUEST, "a send names a queue or a topic")
-    if send.queue:
-        queue = hall.running_queue(send.queue)
-        if queue is None:
-            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{send.queue}'{_here(hall)}.")
-        if all(partition.elsewhere for partition in queue.route):
-            raise _apart(f"queue '{send.queue}'")
-        return _Target(queue.route, queue, -1)
-    route = hall.shown(send.topic)
-    if route is None:
-        raise LonghallError(Code.UNKNOWN_TOPIC, f"There is no topic '{send.topic}'{_here(hall)}.")
-    if send.partition >= len(route):
-        raise LonghallError(Code.UNKNOWN_TOPIC, f"Topic '{send.topic}' has {len(route)} partitions.")
-    if any(partition.elsewhere for partition in route):
-        raise _apart(f"topic '{send.topic}'")
-    owner = owner_of(route[0])  # The topic of a queue is the queue: its rules hold.
-    return _Target(route, owner, send.partition if owner is None else -1)
-
-
-def _here(hall: Hall) -> str:
-    return " in the replication group of the settled messages" if hall.options.wing else ""
-
-
-def _apart(what: str) -> LonghallError:
-    return LonghallError(
-        Code.INVALID_REQUEST,
-        f"{what} is in another replication group than the settled messages: both cannot change in one step",
-    )
-
-
-def _check_sizes(targets: list[_Target], sends: list[WriteBack]) -> None:
-    total = 0
-    for target, send in zip(targets, sends, strict=True):
-        settings = target.queue.settings if target.queue is not None else None
-        bytes_max = settings.message_bytes_max if settings is not None else target.partition.options.message_bytes_max
-        for message in send.messages:
-            total += len(message.body)
-            if len(message.body) > bytes_max:
-                raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a message may have {bytes_max} bytes")
-    if total > BYTES_MAX:
-        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"all messages of one step may have {BYTES_MAX} bytes")
-
-
-def _loads(targets: list[_Target], sends: list[WriteBack]) -> dict[RunningQueue, tuple[int, int]]:
-    """Messages and bytes for each queue."""
-    loads: dict[RunningQueue, tuple[int, int]] = {}
-    for target, send in zip(targets, sends, strict=True):
-        if target.queue is not None:
-            count, size = loads.get(target.queue, (0, 0))
-            loads[target.queue] = count + len(send.messages), size + sum(len(one.body) for one in send.messages)
-    return loads
-
-
-async def _make_room(hall: Hall, targets: list[_Target], sends: list[WriteBack]) -> None:
-    """Let there be room in all target queues at the same time."""
-    loads = _loads(targets, sends)
-    for _ in range(TRIES_MAX):
-        for target, (count, size) in loads.items():
-            await make_room(hall, target, count, size)
-        if all(decide_room(hall, target, count, size) is None for target, (count, size) in loads.items()):
-            return
-    raise LonghallError(Code.QUEUE_FULL, "the queues did not have room at the same time")
-
-
-@final
 class _Step:
-    """The atomic write: its settles, and the messages with their places."""
+    """The settles of the atomic write, with the places of the messages."""
 
-    def __init__(
-        self, hall: Hall, stager: DelayStager, queue: RunningQueue, receipts: list[str], consumer: str
-    ) -> None:
+    def __init__(self, hall: Hall, queue: RunningQueue, receipts: list[str]) -> None:
         self._hall = hall
-        self._stager = stager
         self._queue = queue
         self._receipts = receipts
         self.events: list[Settled] = []
         self.places: list[tuple[int, int, int]] = []
-        self._plan: list[tuple[_Target, list[tuple[Outgoing, Accepted]]]] = []
-        self._staged: set[RunningQueue] = set()
-        self._consumer = consumer
 
     def decide(self) -> bool:
         """Decide the settles; False if all messages are settled already. Raises if one cannot be settled."""
@@ -199,80 +87,3 @@ class _Step:
         if left and left != len({place[:2] for place in self.places}):
             raise LonghallError(Code.RECEIPT_SUPERSEDED, "Some of the messages are settled already.")
         return left > 0
-
-    def plan(self, targets: list[_Target], sends: list[WriteBack]) -> None:
-        """Apply the rules of the target queues: from here on nothing may be refused."""
-        hall = self._hall
-        now_ms = hall.time.now_ms()
-        size = sum(len(message.body) for send in sends for message in send.messages)
-        for target in targets:
-            options = target.partition.options
-            refusal = hall.refusal_for(options.in_sync_min, options.acknowledge == ONE)
-            if refusal is not None:
-                raise LonghallError(refusal)
-        if hall.is_backed_up:
-            raise LonghallError(Code.COMMIT_BACKLOG)
-        if hall.storage_full or not hall.has_room(size + EVENT_ROOM_BYTES):
-            raise LonghallError(Code.STORAGE_FULL, "the disk is full")
-        seen: set[tuple[RunningQueue, str, str]] = set()
-        for target, send in zip(targets, sends, strict=True):
-            rows: list[tuple[Outgoing, Accepted]] = []
-            for message in send.messages:
-                accepted = self._judge(target.queue, message, now_ms, seen) if target.queue is not None else Accepted()
-                encode_record(message, "", now_ms)  # Raises for reserved names.
-                rows.append((message, accepted))
-            self._plan.append((target, rows))
-
-    def _judge(
-        self, queue: RunningQueue, message: Outgoing, now_ms: int, seen: set[tuple[RunningQueue, str, str]]
-    ) -> Accepted:
-        check_quota(queue, now_ms)
-        if not queue.deduplicates:
-            return Accepted()
-        identity = identify(queue, message)
-        if not identity:
-            return Accepted()
-        key = (queue, identity, message.group)
-        repeated = Accepted(repeated=True) if key in seen else repeated_send(queue, message, now_ms)
-        seen.add(key)
-        return repeated or Accepted()
-
-    def write(self) -> list[list[Accepted]]:
-        """Append the messages. Inside the atomic write."""
-        answers: list[list[Accepted]] = []
-        for target, rows in self._plan:
-            for message, accepted in rows:
-                if not accepted.repeated:
-                    self._write_one(target, message, accepted)
-            answers.append([accepted for _, accepted in rows])
-        return answers
-
-    def _write_one(self, target: _Target, message: Outgoing, accepted: Accepted) -> None:
-        hall, queue = self._hall, target.queue
-        now_ms = hall.time.now_ms()
-        if queue is None:
-            partition = target.choose(message.key)
-            record = encode_record(message, "", now_ms)
-        else:
-            due_ms = due_of_send(queue, message.delay_ms, now_ms)
-            accepted.message_id = new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
-            record = record_of(queue, message, accepted.message_id, now_ms, due_ms)
-            if due_ms:
-                partition = self._stager.log_for(queue, due_ms, now_ms)
-                self._staged.add(queue)
-            else:
-                partition = queue.lane_for(message.priority, message.group)
-            charge_quota(queue, len(message.body), now_ms)
-            queue.on_sent(1)
-        lane = partition.log.partition
-        offset = write_records(hall, partition, [record], now_ms, message=False)
-        accepted.message_id = accepted.message_id or derive_message_id(lane, offset)
-        if queue is None or queue.settings.fifo:
-            accepted.sequence = offset if queue is None else queue.sequence_of(lane, offset)
-
-    def finish(self) -> None:
-        """After the write: timers and waiting receivers."""
-        for queue in self._staged:
-            self._stager.arm(queue)
-        if len(self._queue.waiters):
-            self._queue.waiters.offer(len(self._receipts))

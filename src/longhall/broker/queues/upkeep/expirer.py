@@ -1,14 +1,18 @@
-"""The expirer: removes expired messages from queues without receivers.
+"""The expirer: removes expired messages from queues without receivers, and the oldest of queues that are too long.
 
 A receive removes the expired messages that it meets. A queue without receivers would keep them, so the expirer checks
 the head of each queue that is known to have messages with a time to live. After a start this is unknown: every queue is
 checked once, a few at a time and without caching.
+
+Dead letters enter a bounded queue of AMQP in the atomic write that removes them elsewhere; its oldest messages give way
+here, within LOOK_S.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import Final, final
 
 from longhall.broker.background import cancel
@@ -17,6 +21,7 @@ from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
 from longhall.broker.queues.delivery.message_lookup import look_into, warm
 from longhall.broker.queues.delivery.window import Window
 from longhall.broker.queues.running_queue import EXPIRES, MAY_EXPIRE, NEVER_EXPIRES, RunningQueue
+from longhall.broker.queues.sending.room import make_room
 from longhall.broker.queues.write import write_queue
 from longhall.errors import LonghallError
 from longhall.queues.outcomes import Status
@@ -50,6 +55,8 @@ class Expirer:
         while True:
             await asyncio.sleep(LOOK_S)
             rounds += 1
+            for queue in [one for one in self._hall.queues.values() if _is_over(one)]:
+                await self._try(self._trim(queue), queue)
             first_looks = 0
             everything = rounds % LOOKS_APART == 0
             for queue in [one for one in self._hall.queues.values() if one.expiry != NEVER_EXPIRES]:
@@ -57,17 +64,24 @@ class Expirer:
                     continue
                 if queue.expiry == MAY_EXPIRE and first_looks >= FIRST_LOOKS_MAX:
                     continue
-                try:
-                    if queue.expiry == MAY_EXPIRE:
-                        first_looks += 1
-                        await self._look_first(queue)
-                    if queue.expiry == EXPIRES:
-                        await self._look(queue)
-                except (OSError, LonghallError) as error:
-                    _log.warning(
-                        "expired messages could not be removed", extra={"queue": queue.entry.name, "reason": str(error)}
-                    )
+                if queue.expiry == MAY_EXPIRE:
+                    first_looks += 1
+                    await self._try(self._look_first(queue), queue)
+                if queue.expiry == EXPIRES:
+                    await self._try(self._look(queue), queue)
                 await asyncio.sleep(0)
+
+    async def _try(self, work: Awaitable[object], queue: RunningQueue) -> None:
+        try:
+            await work
+        except (OSError, LonghallError) as error:
+            extra = {"queue": queue.entry.name, "reason": str(error)}
+            _log.warning("messages could not be removed from a queue", extra=extra)
+
+    async def _trim(self, queue: RunningQueue) -> None:
+        """Let the oldest messages of a queue go that dead letters of others have made too long."""
+        if not queue.removed and self._hall.has_room(EVENT_ROOM_BYTES // 4):
+            await make_room(self._hall, queue, 0, 0)
 
     async def _look_first(self, queue: RunningQueue) -> None:
         """Find out whether the head of any log has a time to live."""
@@ -95,3 +109,14 @@ class Expirer:
             elif not outcome.deaths:
                 return
             await asyncio.sleep(0)
+
+
+def _is_over(queue: RunningQueue) -> bool:
+    settings = queue.settings
+    if (
+        settings.amqp is None
+        or settings.when_full != "drop-oldest"
+        or not (settings.messages_max or settings.bytes_max)
+    ):
+        return False
+    return queue.queue.decide_send(0, 0, queue.staging.count) is not None

@@ -233,9 +233,12 @@ def _decide_delete(hall: Hall, queue: RunningQueue) -> QueueRemoved:
 
 
 def _configuration(hall: Hall, settings: QueueSettings) -> dict[str, str]:
+    stream = settings.amqp if settings.amqp is not None and settings.amqp.is_stream else None
+    segment_bytes = stream.stream_segment_bytes if stream is not None else 0
     return {
         "retention.ms": str(settings.retention_ms or -1),
-        "segment.bytes": str(hall.options.queue_segment_bytes),
+        "segment.bytes": str(segment_bytes or hall.options.queue_segment_bytes),
+        **({"retention.bytes": str(stream.stream_bytes_max or -1)} if stream is not None else {}),
         "segment.ms": str(max(SEGMENT_MS_MIN, min(settings.retention_ms or SEGMENT_MS_MAX, SEGMENT_MS_MAX) // 10)),
         "max.message.bytes": str(max(settings.message_bytes_max * 2, 1024 * 1024) + 4096),
         **({ACKNOWLEDGE: settings.acknowledge} if settings.acknowledge != "all" else {}),

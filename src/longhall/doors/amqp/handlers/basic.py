@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from longhall.broker.queues.consumers.stream_reader import StreamStart
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.declarations import is_quorum
@@ -11,6 +12,7 @@ from longhall.doors.amqp.deliveries import get_frames
 from longhall.doors.amqp.errors import AmqpError, precondition, queue_text
 from longhall.doors.amqp.handlers.queues import REPLY_TO, found, named
 from longhall.doors.amqp.publications import publication_of
+from longhall.doors.amqp.streams import OFFSET, is_stream, start_of
 from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
@@ -23,14 +25,13 @@ from longhall.service.exchange_operations import (
     REJECT,
     REQUEUE,
     SETTLE,
-    AddConsumer,
     CancelConsumer,
     LimitChannel,
     TakeMessage,
 )
 
 CONSUMER_TAG: Final = "amq.ctag-"
-TRANSACTION_BYTES_MAX: Final = 32 * 1024 * 1024
+TRANSACTION_BYTES_MAX: Final = 4 * 1024 * 1024  # One atomic write.
 MESSAGE_OVERHEAD_BYTES: Final = 200
 PRIORITY_MAX: Final = (1 << 31) - 1
 
@@ -110,7 +111,8 @@ async def consume(channel: Channel, arguments: Arguments, content: Content | Non
     if tag in channel.consumers or tag == channel.reply_tag:
         raise AmqpError(errors.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'", methods.BASIC_CONSUME)
     view = await found(channel, name)
-    priority = decode_table(table)[0].get("x-priority", 0)
+    fields = decode_table(table)[0]
+    priority = fields.get("x-priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > PRIORITY_MAX:
         raise precondition(f"x-priority for {queue_text(name, connection.host)} is no 32-bit integer")
     session = await connection.session()
@@ -118,11 +120,14 @@ async def consume(channel: Channel, arguments: Arguments, content: Content | Non
     consumer = ChannelConsumer(tag, connection.new_key(), queue, name, no_ack, channel.prefetch)
     consumer.counts = is_quorum(view.settings)
     consumer.asked = (exclusive, priority)
+    if is_stream(view.settings):
+        consumer.stream = _stream_start(channel, name, no_ack, fields)
+    elif OFFSET in fields:
+        raise precondition(f"invalid arg '{OFFSET}' for {queue_text(name, connection.host)}: it is no stream")
     channel.consumers[tag] = consumer
     connection.consumers[consumer.key] = (channel, consumer)
-    operation = AddConsumer(queue, session, consumer.key, channel.number, consumer.credit, no_ack, exclusive, priority)
     try:
-        await connection.service.call(operation, connection.caller)
+        await connection.service.call(consumer.operation(session, channel.number), connection.caller)
     except LonghallError as error:
         channel.consumers.pop(tag, None)
         connection.consumers.pop(consumer.key, None)
@@ -137,6 +142,15 @@ async def consume(channel: Channel, arguments: Arguments, content: Content | Non
     early, consumer.early = consumer.early or [], None
     for push in early:
         connection.push(push)
+
+
+def _stream_start(channel: Channel, name: str, no_ack: bool, fields: dict[str, Any]) -> StreamStart:
+    resource = queue_text(name, channel.connection.host)
+    if no_ack:
+        raise AmqpError(errors.NOT_IMPLEMENTED, f"automatic acknowledgement not supported by stream {resource}")
+    if not channel.prefetch:
+        raise precondition(f"consumer prefetch count is not set for stream {resource}")
+    return start_of(fields, resource, channel.connection.server.now_ms())
 
 
 async def _consume_replies(channel: Channel, tag: str, no_ack: bool, no_wait: bool) -> None:
@@ -175,6 +189,9 @@ async def get(channel: Channel, arguments: Arguments, content: Content | None) -
     connection = channel.connection
     name = named(channel, name)
     view = await found(channel, name)
+    if is_stream(view.settings):
+        text = f"basic.get not supported by stream queues {queue_text(name, connection.host)}"
+        raise AmqpError(errors.NOT_IMPLEMENTED, text)
     session = await connection.session()
     queue = hall_name(connection.host, name)
     try:

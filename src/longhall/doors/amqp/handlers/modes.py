@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from longhall.doors.amqp import errors
+from longhall.doors.amqp.acknowledgements import ended_messages
 from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.errors import AmqpError, precondition
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.doors.amqp.wire.methods import Arguments
+from longhall.service.exchange_operations import DONE
 
 
 def flow(channel: Channel, arguments: Arguments, content: Content | None) -> None:
@@ -56,15 +58,19 @@ def tx_select(channel: Channel, arguments: Arguments, content: Content | None) -
 
 
 async def tx_commit(channel: Channel, arguments: Arguments, content: Content | None) -> None:
-    """tx.commit: everything that was published is appended in one atomic write, then what was ended is ended."""
+    """tx.commit: what was published is appended and what was ended is ended, in one atomic write."""
     _check_transactional(channel)
     connection = channel.connection
     published, channel.transaction = channel.transaction, []
     channel.transaction_bytes = 0
     ends, channel.transaction_ends = channel.transaction_ends, []
-    await connection.publisher.commit(channel, published)
-    for how, ended in ends:
-        connection.acknowledgements.end(ended, how, channel.limited)
+    try:
+        await connection.publisher.commit(channel, published, ended_messages(ends))
+    except BaseException:
+        channel.transaction_ends = ends  # They go back with what the channel holds.
+        raise
+    for _, ended in ends:
+        connection.acknowledgements.end(ended, DONE, channel.limited)
     await connection.acknowledgements.ended()
     connection.write(method_frame(channel.number, methods.TX_COMMIT_OK))
 

@@ -6,9 +6,10 @@ from typing import Final
 
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.channel import Channel, Content
-from longhall.doors.amqp.declarations import check_owner, without_nothing
+from longhall.doors.amqp.declarations import CLASSIC, TYPE, check_owner, is_quorum, without_nothing
 from longhall.doors.amqp.errors import AmqpError, precondition, queue_text
 from longhall.doors.amqp.queue_creation import bind_queue, declare_queue, found_queue, use_queue
+from longhall.doors.amqp.streams import is_stream
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.doors.amqp.wire.methods import Arguments
@@ -17,6 +18,7 @@ from longhall.exchanges.field_table import decode_table
 from longhall.exchanges.header_match import MATCH, MATCHES
 from longhall.exchanges.names import hall_name
 from longhall.queues.messages import QueueView
+from longhall.queues.settings import QueueSettings
 from longhall.service.exchange_operations import (
     BindingView,
     ClearQueue,
@@ -63,6 +65,8 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
         use = await use_queue(connection, name)
     else:
         if not name:
+            if decode_table(table)[0].get(TYPE, CLASSIC) != CLASSIC:
+                raise precondition(f"invalid property 'server-named' for {queue_text(name, connection.host)}")
             name = GENERATED + connection.server.new_name()
         elif name.startswith(RESERVED) and connection.service.view(hall_name(connection.host, name)) is None:
             raise AmqpError(errors.ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
@@ -152,10 +156,24 @@ async def purge(channel: Channel, arguments: Arguments, content: Content | None)
     _, name, no_wait = arguments
     connection = channel.connection
     name = named(channel, name)
-    await found(channel, name)
+    view = await found(channel, name)
+    if is_stream(view.settings):
+        text = f"queue.purge not supported by stream queues {queue_text(name, connection.host)}"
+        raise AmqpError(errors.NOT_IMPLEMENTED, text)
     count = await connection.service.call(ClearQueue(hall_name(connection.host, name)), connection.caller)
     if not no_wait:
         connection.write(method_frame(channel.number, methods.QUEUE_PURGE_OK, count & 0xFFFFFFFF))
+
+
+def _check_deletable(settings: QueueSettings, if_unused: bool, if_empty: bool, resource: str) -> None:
+    """Raises 540 for conditions that quorum queues and streams do not have."""
+    kind = "stream" if is_stream(settings) else "quorum" if is_quorum(settings) else ""
+    flag = "if-unused" if if_unused else "if-empty" if if_empty else ""
+    if kind and flag:
+        text = (
+            f"cannot delete {resource}. queue.delete operations with {flag} flag set are not supported by {kind} queues"
+        )
+        raise AmqpError(errors.NOT_IMPLEMENTED, text)
 
 
 async def delete(channel: Channel, arguments: Arguments, content: Content | None) -> None:
@@ -169,6 +187,7 @@ async def delete(channel: Channel, arguments: Arguments, content: Content | None
     try:
         view = await connection.service.find(queue)
         check_owner(view.settings, connection.session_id, name, connection.host)
+        _check_deletable(view.settings, if_unused, if_empty, resource)
         count = await connection.service.call(RemoveQueue(queue, if_unused, if_empty), connection.caller)
         connection.server.statistics.counts.queues_deleted += 1
     except LonghallError as error:

@@ -39,7 +39,7 @@ class MalformedFrame(Exception):
 
 
 @final
-class Frame:
+class StompFrame:
     """One frame."""
 
     __slots__ = ("body", "command", "headers")
@@ -59,7 +59,7 @@ class FrameDecoder:
         self.bytes_max = bytes_max  # Of one frame.
         self._data = b""
         self._at = 0  # Where the next frame begins.
-        self._head: Frame | None = None  # A frame whose body has not arrived.
+        self._head: StompFrame | None = None  # A frame whose body has not arrived.
         self._body_at = 0
         self._length = -1  # Of the body; -1: up to the first NUL.
         self._searched = 0  # No end is before this position: it is not searched twice.
@@ -80,7 +80,7 @@ class FrameDecoder:
         else:
             self._data = self._data + data if self._data else data
 
-    def next(self) -> Frame | None:
+    def next(self) -> StompFrame | None:
         """The next whole frame; None if it has not arrived. Raises MalformedFrame."""
         head = self._head
         if head is None:
@@ -103,7 +103,7 @@ class FrameDecoder:
             self._at = self._searched = 0
         return head
 
-    def _next_head(self) -> Frame | None:
+    def _next_head(self) -> StompFrame | None:
         """The command and the headers of the next frame, if they have arrived."""
         data = self._data
         at = self._at
@@ -164,7 +164,7 @@ class FrameDecoder:
         return stop
 
 
-def decode_head(data: bytes, version: str) -> Frame:
+def decode_head(data: bytes, version: str) -> StompFrame:
     """Command and headers. `data` ends with the empty line."""
     try:
         text = data.decode()
@@ -196,7 +196,7 @@ def decode_head(data: bytes, version: str) -> Frame:
             raise MalformedFrame("a header has no name")
         if name not in headers:
             headers[name] = value
-    return Frame(command, headers)
+    return StompFrame(command, headers)
 
 
 def _line(line: str) -> str:
