@@ -111,7 +111,7 @@ def _command(directory: Path, through: str) -> list[str]:
         return ["cluster", "up", "--nodes", "3", *data]
     doors = [
         word
-        for door in ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "http")
+        for door in ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "management", "prometheus", "http")
         for word in (f"--{door}", "127.0.0.1:0")
     ]
     return ["serve", *data, *doors, *(["--workers", "2"] if through == "worker" else [])]

@@ -39,6 +39,8 @@ DOORS: Final = {
     "amqp": 5672,
     "stomp": 61613,
     "stomp_websocket": 15674,
+    "management": 15672,
+    "prometheus": 15692,
     "http": 8080,
     "peers": 7092,
 }

@@ -97,6 +97,14 @@ class Node:
         return str(self._ready["stomp_websocket"])
 
     @property
+    def management(self) -> str:
+        return str(self._ready["management"])
+
+    @property
+    def prometheus(self) -> str:
+        return str(self._ready["prometheus"])
+
+    @property
     def http(self) -> str:
         return str(self._ready["http"])
 

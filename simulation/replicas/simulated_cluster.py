@@ -40,7 +40,15 @@ from simulation.checkers.violation import Violation, demand
 from simulation.loop import PowerCut, Process
 from simulation.replicas.host_names import PEERS_PORT, SECRETS, name_of, numbers_up_to
 from simulation.replicas.node_observer import NodeObserver, member_of
-from simulation.scenarios.machine import AMQP_PORT, KAFKA_PORT, SQS_PORT, STOMP_PORT, STOMP_WEBSOCKET_PORT
+from simulation.scenarios.machine import (
+    AMQP_PORT,
+    KAFKA_PORT,
+    MANAGEMENT_PORT,
+    PROMETHEUS_PORT,
+    SQS_PORT,
+    STOMP_PORT,
+    STOMP_WEBSOCKET_PORT,
+)
 from simulation.scenarios.node import HTTP_PORT, settings_for
 from simulation.world import Host, SimulatedWorld, Simulation
 from simulation.zookeeper import SimulatedZooKeeper
@@ -402,6 +410,8 @@ class SimulatedCluster:
             amqp=f"{name}:{AMQP_PORT}",
             stomp=f"{name}:{STOMP_PORT}",
             stomp_websocket=f"{name}:{STOMP_WEBSOCKET_PORT}",
+            management=f"{name}:{MANAGEMENT_PORT}",
+            prometheus=f"{name}:{PROMETHEUS_PORT}",
             http=f"{name}:{HTTP_PORT}",
             peers=f"{name}:{PEERS_PORT}",
             coordinator="zk://zookeeper:2181/longhall",

@@ -11,7 +11,9 @@ from longhall.node.settings import CleanerSettings, Settings
 from simulation.scenarios.machine import (
     AMQP_PORT,
     KAFKA_PORT,
+    MANAGEMENT_PORT,
     NODE,
+    PROMETHEUS_PORT,
     SQS_PORT,
     STOMP_PORT,
     STOMP_WEBSOCKET_PORT,
@@ -33,6 +35,8 @@ def settings_for(world: SimulatedWorld) -> Settings:
         amqp=f"0.0.0.0:{AMQP_PORT}",
         stomp=f"0.0.0.0:{STOMP_PORT}",
         stomp_websocket=f"0.0.0.0:{STOMP_WEBSOCKET_PORT}",
+        management=f"0.0.0.0:{MANAGEMENT_PORT}",
+        prometheus=f"0.0.0.0:{PROMETHEUS_PORT}",
         http=f"0.0.0.0:{HTTP_PORT}",
         insecure=True,
         auto_create_topics=False,

@@ -21,7 +21,7 @@ from soak.node import Node
 pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "longhall.cli", "serve"]
-DOORS = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "http")
+DOORS = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "management", "prometheus", "http")
 FREE = tuple(word for door in DOORS for word in (f"--{door}", "127.0.0.1:0"))
 
 

@@ -100,6 +100,14 @@ class Hosts(Node):
         return str(self._next()["stomp_websocket"])
 
     @property
+    def management(self) -> str:
+        return str(self._next()["management"])
+
+    @property
+    def prometheus(self) -> str:
+        return str(self._next()["prometheus"])
+
+    @property
     def http(self) -> str:
         return str(self._next()["http"])
 

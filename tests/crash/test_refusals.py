@@ -17,7 +17,7 @@ from tests.crash.conftest import NewNode
 
 def refused(data: Path, *options: str, kafka: str = "127.0.0.1:0") -> str:
     """Start a node that must refuse, and return its one line."""
-    doors = ("sqs", "amqp", "stomp", "stomp-websocket", "http")
+    doors = ("sqs", "amqp", "stomp", "stomp-websocket", "management", "prometheus", "http")
     free = tuple(word for door in doors for word in (f"--{door}", "127.0.0.1:0"))
     command = [*COMMAND, "serve", "--data", os.fspath(data), "--kafka", kafka, *free, *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30)

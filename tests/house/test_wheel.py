@@ -68,7 +68,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_serves_a_message_in_and_out(command: Path, tmp_path: Path) -> None:
     ready_file = tmp_path / "ready.json"
-    doors = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "http")
+    doors = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "management", "prometheus", "http")
     free = tuple(word for door in doors for word in (f"--{door}", "127.0.0.1:0"))
     words = [str(command), "serve", "--data", str(tmp_path / "data"), *free, "--ready-file", str(ready_file)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

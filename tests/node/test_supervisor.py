@@ -202,7 +202,7 @@ def test_nobody_is_left_behind_by_a_parent_that_is_killed_and_a_lone_node_goes_o
 
 
 def test_what_is_taken_ends_all_of_them_and_is_named(hall: Hall, tmp_path: Path) -> None:
-    doors = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "http")
+    doors = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "management", "prometheus", "http")
     free = [word for door in doors for word in (f"--{door}", "127.0.0.1:0")]
     for name, words, said in (
         ("a", ["--sqs", hall.sqs], f"{hall.sqs} is taken"),

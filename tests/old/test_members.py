@@ -42,6 +42,8 @@ async def running(home: Path, level_max: int) -> AsyncIterator[Node]:
         amqp="127.0.0.1:0",
         stomp="127.0.0.1:0",
         stomp_websocket="127.0.0.1:0",
+        management="127.0.0.1:0",
+        prometheus="127.0.0.1:0",
         http="127.0.0.1:0",
         coordinator="zk://nowhere:1",
         in_sync_min=1,

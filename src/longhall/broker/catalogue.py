@@ -35,6 +35,8 @@ from longhall.exchanges.events import (
     BindingRemoved,
     ExchangeDeclared,
     ExchangeDeleted,
+    PolicyRemoved,
+    PolicySet,
     VirtualHostAdded,
     VirtualHostRemoved,
 )
@@ -81,8 +83,8 @@ class Catalogue:
     def __init__(self, options: HallOptions) -> None:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
-        self.queues = QueueCatalogue()
         self.exchanges = Topology()
+        self.queues = QueueCatalogue(self.exchanges.policies)
         self.parts: dict[int, int] = {}  # Chunk logs of large messages: partition to shard.
         self.next_partition = options.first_partition
         self.producer_ids_below = 0
@@ -223,6 +225,9 @@ class Catalogue:
                 self.next_partition = max(self.next_partition, event.partition + 1)
             case PartsDropped():
                 self.parts.pop(event.partition, None)
+            case PolicySet() | PolicyRemoved():
+                self.exchanges.apply(event)
+                self.queues.follow_policies()
             case (
                 VirtualHostAdded()
                 | VirtualHostRemoved()
@@ -286,8 +291,8 @@ class Catalogue:
             self.apply(
                 PartitionsMapped(topic_id=topic_id, open=open, shown=shown, generation=generation, chosen=chosen)
             )
+        self.exchanges.restore(state.get("exchanges", []))  # Before the queues, whose settings follow the policies.
         self.queues.restore(state["queues"])
-        self.exchanges.restore(state.get("exchanges", []))
         self.parts = {int(number): int(shard) for number, shard in state.get("parts", {}).items()}
         self.next_partition = max(self.next_partition, state["next_partition"])
         self.apply(ProducerIdsTaken(below=state["producer_ids_below"]), replayed=True)

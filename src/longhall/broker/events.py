@@ -9,6 +9,8 @@ from longhall.exchanges.events import (
     BindingRemoved,
     ExchangeDeclared,
     ExchangeDeleted,
+    PolicyRemoved,
+    PolicySet,
     VirtualHostAdded,
     VirtualHostRemoved,
 )
@@ -150,6 +152,8 @@ CatalogueEvent = (
     | ExchangeDeleted
     | BindingAdded
     | BindingRemoved
+    | PolicySet
+    | PolicyRemoved
 )
 
 

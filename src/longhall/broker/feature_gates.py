@@ -8,8 +8,8 @@
     level 4   the log notes its replicas, and replicas compare digests of their state at marks in it, so that a lost
               coordinator can be rebuilt from the logs and a divergent replica is found; the receipt secret is not
               in the coordinator any more, and a node that joins asks a member for it
-    level 5   the catalogue has exchanges, bindings and virtual hosts, and queues have the settings of AMQP; consumer
-              groups may have server-side assignment, and groups may have settings; queues deduplicate
+    level 5   the catalogue has exchanges, bindings, virtual hosts and policies, and queues have the settings of AMQP;
+              consumer groups may have server-side assignment, and groups may have settings; queues deduplicate
               the records of Kafka producers; a purge empties the deduplication window; queues have profiles, places
               for late messages, exactly-once delivery, retries of lapsed leases and of sends, several delivery windows
               with a time zone, and letters after their deletion

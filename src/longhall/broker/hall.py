@@ -49,6 +49,7 @@ from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
 from longhall.broker.traffic import Traffic
 from longhall.errors import Code
+from longhall.exchanges.events import PolicyRemoved, PolicySet
 from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
 from longhall.log.positions import Positions
@@ -350,6 +351,9 @@ class Hall:
             case QueueConfigured():
                 entry = self.catalogue.queues.by_id[event.queue_id]
                 self.queues[entry.number].configured()
+            case PolicySet() | PolicyRemoved():
+                for queue in self.queues.values():
+                    queue.follow_settings()
             case LaneMade():
                 self._add_log(self.catalogue.queues.by_id[event.queue_id], event.partition, event.key)
             case LaneDropped():

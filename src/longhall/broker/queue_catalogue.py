@@ -1,7 +1,8 @@
 """The queues of the catalogue: names, settings and hidden lanes. Part of the state of the catalogue shard.
 
 decide_*() reads and returns an event; apply() alone mutates. The catalogue knows the topic of a queue, not its
-messages.
+messages. A queue has two sets of settings: the declared ones, which are stored, and those in force, which follow from
+them and from the policies (`queue_policies`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.broker.events import LaneDropped, LaneMade, QueueConfigured, QueueDeclared, QueueRemoved
+from longhall.broker.queue_policies import declared_settings, effective_settings
 from longhall.errors import Code
+from longhall.exchanges.policies import Policies
 from longhall.names import is_legal_name
 from longhall.queues.settings import QueueSettings
 
@@ -32,7 +35,8 @@ class QueueEntry:
         self.number = declared.number
         self.topic_id = declared.topic_id
         self.owns_topic = declared.owns_topic
-        self.settings = declared.settings
+        self.declared = declared.settings
+        self.settings = declared.settings  # In force.
         self.created_ms = declared.at_ms
         self.modified_ms = declared.at_ms
         self.lanes: dict[int, str] = {}  # Hidden logs: partition id to purpose.
@@ -42,7 +46,8 @@ class QueueEntry:
 class QueueCatalogue:
     """All queues, by name and by id."""
 
-    def __init__(self) -> None:
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
         self._watchers: list[Callable[[str], None]] = []
         self.by_name: dict[str, QueueEntry] = {}
         self.letters_of_deleted: dict[str, str] = {}  # By name of the deleted queue: its dead-letter queue.
@@ -83,7 +88,8 @@ class QueueCatalogue:
         entry = self.by_name.get(name)
         if entry is None:
             return Code.UNKNOWN_QUEUE
-        return QueueConfigured(queue_id=entry.queue_id, settings=settings, at_ms=now_ms)
+        declared = declared_settings(settings, entry.declared, entry.settings)
+        return QueueConfigured(queue_id=entry.queue_id, settings=declared, at_ms=now_ms)
 
     def decide_remove(self, name: str) -> QueueRemoved | Code:
         """Delete a queue."""
@@ -99,6 +105,7 @@ class QueueCatalogue:
         match event:
             case QueueDeclared():
                 entry = QueueEntry(event)
+                entry.settings = effective_settings(entry.declared, self._policies)
                 self.by_name[event.name] = entry
                 self.letters_of_deleted.pop(event.name, None)
                 self.by_id[event.queue_id] = entry
@@ -107,7 +114,8 @@ class QueueCatalogue:
             case QueueConfigured():
                 changed = self.by_id[event.queue_id]
                 self._forget_source(changed)
-                changed.settings = event.settings
+                changed.declared = event.settings
+                changed.settings = effective_settings(event.settings, self._policies)
                 self._note_source(changed)
                 changed.modified_ms = event.at_ms
                 self._notify(changed.name)
@@ -124,6 +132,14 @@ class QueueCatalogue:
                 self.by_id[event.queue_id].lanes[event.partition] = event.key
             case LaneDropped():
                 self.by_id[event.queue_id].lanes.pop(event.partition, None)
+
+    def follow_policies(self) -> None:
+        """Policies have changed: settings in force follow them."""
+        for entry in self.by_name.values():
+            effective = effective_settings(entry.declared, self._policies)
+            if effective != entry.settings:
+                entry.settings = effective
+                self._notify(entry.name)
 
     def watch(self, on_change: Callable[[str], None]) -> None:
         """Call this with the name of every queue that is created, changed or deleted from now on."""
@@ -154,7 +170,7 @@ class QueueCatalogue:
                 entry.number,
                 entry.topic_id,
                 entry.owns_topic,
-                msgspec.to_builtins(entry.settings),
+                msgspec.to_builtins(entry.declared),
                 entry.created_ms,
                 entry.modified_ms,
                 entry.lanes,

@@ -16,7 +16,7 @@ from longhall.cli.profiles import HttpTarget, find_http
 from longhall.console.api.asked import BYTES, JSON
 from longhall.console.api.content_digest import digest_value, verify_digest
 from longhall.console.api.refusals import ApiRefusal
-from longhall.console.api.service import Api
+from longhall.console.api.service import QueueDialect
 from longhall.errors import LonghallError
 
 TIMEOUT_S: Final = 30.0
@@ -25,6 +25,8 @@ _DIGEST: Final = "crc32c"
 _T = TypeVar("_T")
 _ADVICE: Final = {
     "unknown-queue": "`longhall queue list` shows what there is",
+    "unknown-exchange": "`longhall exchange list` shows what there is",
+    "unknown-virtual-host": "`rabbitmqadmin list vhosts` shows what there is",
     "unknown-topic": "`longhall topic list` shows what there is",
     "unknown-message": "`longhall dlq list` shows what there is",
     "topic-exists": "`longhall queue create QUEUE --topic NAME` makes a queue over a topic",
@@ -92,7 +94,7 @@ class ApiClient:
         query: Mapping[str, object] | None,
         wait_s: float,
     ) -> bytes:
-        target = Api.prefix + path + (f"?{urlencode(query)}" if query else "")
+        target = QueueDialect.prefix + path + (f"?{urlencode(query)}" if query else "")
         headers = {"Want-Content-Digest": f"{_DIGEST}=1"}
         if body is not None:
             headers |= {"Content-Type": kind, "Content-Digest": digest_value(_DIGEST, body)}

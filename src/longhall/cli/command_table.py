@@ -52,6 +52,12 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "bench": CommandEntry(
         "bench", "bench", "Produce and consume at full speed for a few seconds, in a topic of its own."
     ),
+    "exchange": CommandEntry(
+        "exchange", "app", "Exchanges: create, list, delete, bind, unbind, test where a message would go, graph."
+    ),
+    "definitions": CommandEntry(
+        "definitions", "app", "Definitions files of RabbitMQ: export what is declared, import a file."
+    ),
     "doctor": CommandEntry(
         "doctor", "doctor", "Check a data directory. Nothing in it is changed; exit code 1 means damage."
     ),

@@ -39,6 +39,14 @@ def serve(
             metavar="HOST:PORT", help="Where STOMP clients connect by WebSocket.", show_default="127.0.0.1:15674"
         ),
     ] = None,
+    management: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where RabbitMQ's tools connect.", show_default="127.0.0.1:15672"),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where RabbitMQ's metrics are.", show_default="127.0.0.1:15692"),
+    ] = None,
     http: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where health and metrics are.", show_default="127.0.0.1:8080"),
@@ -100,6 +108,8 @@ def serve(
             amqp=amqp,
             stomp=stomp,
             stomp_websocket=stomp_websocket,
+            management=management,
+            prometheus=prometheus,
             http=http,
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,

@@ -21,7 +21,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SLICE_LINES: Final = 500  # About one millisecond.
 SLICE_THINGS: Final = 100  # Topics or groups per turn of the loop.
 
-Kind = Literal["counter", "gauge", "histogram", "summary"]
+Kind = Literal["counter", "gauge", "histogram", "summary", "untyped"]
 Sample = tuple[str, str, float]  # Suffix of the name, labels as text, value.
 
 _T = TypeVar("_T")

@@ -53,15 +53,42 @@ def process_families() -> Iterator[Family]:
         yield gauge("process_start_time_seconds", "When the process started.", _STARTED_AT)
 
 
-def _from_proc() -> list[Family]:
+def resident_bytes() -> int:
+    """The resident memory of this process; its most where the present one is not known."""
+    try:
+        return _pages()[1] * _PAGE_BYTES
+    except (OSError, ValueError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def descriptors_open() -> int:
+    """The open descriptors of this process; 0 if they are not known."""
+    try:
+        return len(os.listdir("/proc/self/fd")) - 1  # Without the descriptor of the listing itself.
+    except OSError:
+        return 0
+
+
+def version() -> str:
+    """The version of the build that runs."""
+    return _build()[0]
+
+
+def _pages() -> tuple[int, int]:
+    """Virtual and resident pages."""
     with open("/proc/self/statm", encoding="ascii") as stream:
-        virtual_pages, resident_pages = (int(word) for word in stream.read().split()[:2])
+        virtual, resident = (int(word) for word in stream.read().split()[:2])
+    return virtual, resident
+
+
+def _from_proc() -> list[Family]:
+    virtual_pages, resident_pages = _pages()
     with open("/proc/self/stat", encoding="utf-8", errors="replace") as stream:
         # The second field is the name in brackets and may have any characters; fields are counted after it.
         words = stream.read().rpartition(")")[2].split()
     with open("/proc/stat", encoding="ascii") as stream:
         booted_at = next(int(line.split()[1]) for line in stream if line.startswith("btime "))
-    descriptors = len(os.listdir("/proc/self/fd")) - 1  # Without the descriptor of the listing itself.
+    descriptors = descriptors_open()
     started_at = booted_at + int(words[19]) / _TICKS_PER_SECOND
     return [
         gauge("process_virtual_memory_bytes", "Virtual memory.", virtual_pages * _PAGE_BYTES),

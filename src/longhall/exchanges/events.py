@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -62,6 +64,33 @@ class BindingRemoved(_Event, frozen=True, tag="binding-removed"):
     arguments: bytes
 
 
+class PolicySet(_Event, frozen=True, tag="policy-set"):
+    """A policy or operator policy exists, in place of one of the same name. The definition has integers and texts."""
+
+    host: str
+    name: str
+    pattern: str
+    apply_to: str
+    priority: int
+    definition: dict[str, Any]
+    operator: bool = False
+
+
+class PolicyRemoved(_Event, frozen=True, tag="policy-removed"):
+    """The policy is gone."""
+
+    host: str
+    name: str
+    operator: bool = False
+
+
 ExchangeEvent = (
-    VirtualHostAdded | VirtualHostRemoved | ExchangeDeclared | ExchangeDeleted | BindingAdded | BindingRemoved
+    VirtualHostAdded
+    | VirtualHostRemoved
+    | ExchangeDeclared
+    | ExchangeDeleted
+    | BindingAdded
+    | BindingRemoved
+    | PolicySet
+    | PolicyRemoved
 )

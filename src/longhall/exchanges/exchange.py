@@ -55,7 +55,8 @@ class Exchange:
         self.is_delayed = declared.kind == DELAYED
         self.kind = str(self.arguments.get(DELAYED_TYPE, DIRECT)) if self.is_delayed else declared.kind
         alternate = self.arguments.get(ALTERNATE)
-        self.alternate = alternate if isinstance(alternate, str) else ""
+        self.declared_alternate = alternate if isinstance(alternate, str) else ""
+        self.alternate = self.declared_alternate  # A policy sets it if the declaration does not.
         self.bindings: dict[BindingKey, None] = {}
         self._by_key: dict[str, dict[BindingTarget, int]] = {}
         self._trie: TopicTrie[BindingTarget] = TopicTrie()

@@ -20,6 +20,8 @@ from longhall.exchanges.events import (
     ExchangeDeclared,
     ExchangeDeleted,
     ExchangeEvent,
+    PolicyRemoved,
+    PolicySet,
     VirtualHostAdded,
     VirtualHostRemoved,
 )
@@ -34,6 +36,7 @@ from longhall.exchanges.exchange import (
     key_of,
 )
 from longhall.exchanges.names import DEFAULT_HOST, hall_name
+from longhall.exchanges.policies import ALTERNATE, Policies
 
 DEFAULT_EXCHANGE: Final = ""
 EXCHANGES_MAX: Final = 20_000
@@ -79,6 +82,7 @@ class Topology:
 
     def __init__(self) -> None:
         self.hosts: dict[str, VirtualHost] = {DEFAULT_HOST: VirtualHost(DEFAULT_HOST)}
+        self.policies = Policies()
         self.version = 0  # Counts changes.
         self._exchange_count = 0
         self._binding_count = 0
@@ -233,8 +237,10 @@ class Topology:
                 for name in list(self.hosts[event.name].exchanges):
                     self._delete(event.name, name)
                 self.hosts.pop(event.name)
+                self.policies.host_removed(event.name)
             case ExchangeDeclared():
-                self.hosts[event.host].exchanges[event.name] = Exchange(event)
+                exchange = self.hosts[event.host].exchanges[event.name] = Exchange(event)
+                self._follow_policy(exchange)
                 self._exchange_count += 1
             case ExchangeDeleted():
                 self._delete(event.host, event.name)
@@ -246,6 +252,16 @@ class Topology:
                 self._sources.setdefault((event.host, binding.to), {})[event.source, binding] = None
             case BindingRemoved():
                 self._unbind(event.host, event.source, key_of(event))
+            case PolicySet() | PolicyRemoved():
+                self.policies.apply(event)
+                for exchange in self.hosts[event.host].exchanges.values() if event.host in self.hosts else ():
+                    self._follow_policy(exchange)
+
+    def _follow_policy(self, exchange: Exchange) -> None:
+        """Set the alternate exchange: as declared, else as a policy says."""
+        policy = self.policies.of_exchange(exchange.declared.host, exchange.name) if len(self.policies) else None
+        alternate = policy.definition.get(ALTERNATE, "") if policy is not None else ""
+        exchange.alternate = exchange.declared_alternate or alternate
 
     def queue_removed(self, host: str, queue: str) -> None:
         """Remove the bindings of a queue that is gone."""
@@ -305,22 +321,42 @@ class Topology:
                 for exchange in host.exchanges.values()
                 for binding in exchange.bindings
             ]
-            rows.append([host.name, exchanges, bindings])
+            policies = [
+                [one.name, one.operator, one.pattern, one.apply_to, one.priority, one.definition]
+                for operator in (False, True)
+                for one in self.policies.rows(operator)
+                if one.host == host.name
+            ]
+            # Only if there are any: older nodes of the same feature level read three fields.
+            rows.append([host.name, exchanges, bindings, *([policies] if policies else [])])
         return rows
 
     def rows(self) -> list[str]:
         """Everything but what every hall has, in an order that does not depend on its history."""
         rows: list[str] = []
-        for host, exchanges, bindings in self.snapshot():
-            if host != DEFAULT_HOST or exchanges or bindings:
-                rows.append(repr((host, sorted(exchanges), sorted(bindings))))
+        for host, exchanges, bindings, *policies in self.snapshot():
+            if host != DEFAULT_HOST or exchanges or bindings or policies:
+                known = [[*row[:5], sorted(row[5].items())] for row in policies[0]] if policies else []
+                rows.append(repr((host, sorted(exchanges), sorted(bindings), *([known] if known else []))))
         return sorted(rows)
 
     def restore(self, rows: list[Any]) -> None:
         """Take the state of a `snapshot`."""
-        for host, exchanges, bindings in rows:
+        for host, exchanges, bindings, *policies in rows:
             if host not in self.hosts:
                 self.apply(VirtualHostAdded(name=host))
+            for name, operator, pattern, apply_to, priority, definition in policies[0] if policies else ():
+                self.apply(
+                    PolicySet(
+                        host=host,
+                        name=name,
+                        operator=operator,
+                        pattern=pattern,
+                        apply_to=apply_to,
+                        priority=priority,
+                        definition=definition,
+                    )
+                )
             for name, kind, durable, auto_delete, internal, arguments in exchanges:
                 self.apply(
                     ExchangeDeclared(

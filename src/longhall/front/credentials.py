@@ -47,14 +47,8 @@ class Credentials:
 
     def basic(self, authorization: bytes | None) -> str | None:
         """The access key of an HTTP Basic `Authorization` header; None if the key or its secret is wrong."""
-        scheme, _, encoded = (authorization or b"").strip().partition(b" ")
-        if scheme.lower() != b"basic":
-            return None
-        try:
-            access_key, _, shown = b64decode(encoded.strip(), validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            return None
-        return access_key if self.matches(access_key, shown) else None
+        login = basic_login(authorization)
+        return login[0] if login is not None and self.matches(*login) else None
 
     def matches(self, access_key: str, shown: str) -> bool:
         """True if this is the secret of an access key."""
@@ -62,6 +56,23 @@ class Credentials:
         # An unknown key is compared too, so that the time of the answer does not reveal which keys exist.
         same = hmac.compare_digest(secret.encode(), shown.encode())
         return same and bool(secret)
+
+    @property
+    def access_keys(self) -> list[str]:
+        """The valid access keys, in order."""
+        return sorted(self._secrets)
+
+
+def basic_login(authorization: bytes | None) -> tuple[str, str] | None:
+    """User and password of an HTTP Basic `Authorization` header; None if it has none."""
+    scheme, _, encoded = (authorization or b"").strip().partition(b" ")
+    if scheme.lower() != b"basic":
+        return None
+    try:
+        user, _, password = b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return user, password
 
 
 def read_credentials(text: str) -> dict[str, str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Final, NamedTuple
 
-DOORS: Final = ("kafka", "sqs", "amqp", "stomp", "stomp_websocket", "http")  # Settings and ready file name them so.
+# Settings and ready file name them so.
+DOORS: Final = ("kafka", "sqs", "amqp", "stomp", "stomp_websocket", "management", "prometheus", "http")
 SHARED_DOORS: Final = DOORS[1:]  # All workers of a node listen at the same address; each has a Kafka port of its own.
 
 _EVERYWHERE = ("0.0.0.0", "::")

@@ -62,6 +62,7 @@ from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.node.join_state import JoinState
+from longhall.node.management_doors import ManagementDoors
 from longhall.node.memory_shares import shares_of
 from longhall.node.readiness import Readiness
 from longhall.node.recovery_view import NodeRecovery
@@ -92,6 +93,7 @@ from longhall.service.broker_operations import ConfigureBroker, ListBrokerConfig
 from longhall.service.exchanges import ExchangeService
 from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.service.local import LocalBroker
+from longhall.service.policies import PolicyService
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.topics.share_groups import MEMBERS_MAX as SHARE_MEMBERS_MAX
@@ -117,6 +119,8 @@ class Node:
         self.amqp = Address("", 0)
         self.stomp = Address("", 0)
         self.stomp_websocket = Address("", 0)
+        self.management = Address("", 0)
+        self.prometheus = Address("", 0)
         self.http = Address("", 0)
         self.world = world
         self.settings = settings
@@ -141,6 +145,7 @@ class Node:
         sessions = Sessions(self.queues.consumers)
         self.service = Router(self.broker, self.queues, sessions)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
+        PolicyService(self.hall, self.queues, self.service).register(self.broker)
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
@@ -200,8 +205,9 @@ class Node:
         registry = self.registry = Registry(label)
         registry.collect(process_families)
         registry.collect(build_families)
-        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES)
-        api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings))
+        self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
+        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
+        api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings, settings.http))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
             partial(_door_status, "kafka", self._kafka.connections),
@@ -209,6 +215,8 @@ class Node:
             partial(_door_status, "amqp", self._amqp.connections),
             partial(_door_status, "stomp", self._stomp.connections),
             self._http_status,
+            self._doors.management_status,
+            self._doors.prometheus_status,
         ]
         self.cluster_node = ClusterNode(self, place) if place is not None else None  # None for a lone node.
         if self.cluster_node is not None:
@@ -230,10 +238,13 @@ class Node:
         registry.collect(partial(outbox_families, self.queues.outbox))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
+            self._doors.managed.serve(self.cluster_node.peers)
         if colleagues is not None:
             registry.others = colleagues.others_metrics
             self._console.show("/metrics", partial(colleagues.show_metrics, registry))
-            readiness.serve(colleagues.attach(self))
+            peers = colleagues.attach(self)
+            readiness.serve(peers)
+            self._doors.managed.serve(peers)
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError if that is not possible."""
@@ -305,6 +316,7 @@ class Node:
         self.stomp_websocket = Address(
             websocket.host, await self._stomp.open_websocket(self.world.network, websocket.host, websocket.port)
         )
+        self.management, self.prometheus = await self._doors.open()
         self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
         self._scaler.http = str(self.http)
 
@@ -396,13 +408,14 @@ class Node:
             self._amqp.drain(drain_s),
             self._stomp.drain(drain_s),
             self._console.drain(drain_s),
+            self._doors.drain(drain_s),
         )
         await self._scaler.stop()
         await self._configurations.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
-            self._console.close()
+            self._close_consoles()
             await asyncio.sleep(0)
             return
         await self.queues.stop()
@@ -421,10 +434,14 @@ class Node:
         if self.cluster_node is not None:
             await self.cluster_node.withdraw()
             await self.cluster_node.leave(cleanly=written)
-        self._console.close()
+        self._close_consoles()
         self.hall.files.close()
         self.hall.wal.close()
         await asyncio.sleep(0)
+
+    def _close_consoles(self) -> None:
+        self._console.close()
+        self._doors.close()
 
     def let_go(self) -> None:
         """Close Kafka connections that have waited too long for a commit, so that their clients ask another node."""
@@ -450,7 +467,7 @@ class Node:
                 other.abort()
         if self.cluster_node is not None:
             await self.cluster_node.leave(cleanly=False)
-        self._console.close()
+        self._close_consoles()
         self.hall.abandon()
         await asyncio.sleep(0)
 
@@ -495,9 +512,9 @@ def _of_the_leader(world: World, settings: Settings) -> Identity:
     return identity
 
 
-def closed_api(settings: Settings) -> str:
-    """Why the API refuses all requests; empty if it serves them."""
-    if settings.credentials or parse_address(settings.http).is_loopback:
+def closed_api(settings: Settings, address: str) -> str:
+    """Why an API at this address refuses all requests; empty if it serves them."""
+    if settings.credentials or parse_address(address).is_loopback:
         return ""
     return "the API is open on loopback only, or to those who have credentials: start the node with --credentials"
 

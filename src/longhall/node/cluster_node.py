@@ -214,6 +214,8 @@ class ClusterNode:
                 "amqp": str(node.amqp),
                 "stomp": str(node.stomp),
                 "stomp_websocket": str(node.stomp_websocket),
+                "management": str(node.management),
+                "prometheus": str(node.prometheus),
                 "http": str(node.http),
                 "peer": str(self.peers_at),
             },

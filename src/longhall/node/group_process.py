@@ -45,6 +45,8 @@ def settings_of(settings: Settings, wing: ReplicationGroup, node: int, level: in
         amqp=LOCAL,
         stomp=LOCAL,
         stomp_websocket=LOCAL,
+        management=LOCAL,
+        prometheus=LOCAL,
         http=LOCAL,
         peers=str(Address(parse_address(settings.peers).host, 0)),
         ready_file=None,

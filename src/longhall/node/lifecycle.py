@@ -123,6 +123,8 @@ class Life:
             amqp=str(node.amqp),
             stomp=str(node.stomp),
             stomp_websocket=str(node.stomp_websocket),
+            management=str(node.management),
+            prometheus=str(node.prometheus),
             http=str(node.http),
             peers=str(node.cluster_node.peers_at) if node.cluster_node.peers_at.port else self.settings.peers,
         )
@@ -260,7 +262,7 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
             parse_address(settings.http),
             settings.rack,
             known.credentials,
-            closed_api(settings),
+            closed_api(settings, settings.http),
         )
     )
     await _first(work, asyncio.ensure_future(ended.wait()))

@@ -135,6 +135,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stomp_websocket: Annotated[
         str, _address("Where STOMP clients connect by WebSocket, at ws://HOST:PORT/ws; port 0 takes a free one.")
     ] = "127.0.0.1:15674"
+    management: Annotated[
+        str, _address("Where the management API of RabbitMQ is, for its tools; port 0 takes a free one.")
+    ] = "127.0.0.1:15672"
+    prometheus: Annotated[
+        str, _address("Where metrics by the names of RabbitMQ's dashboards are; port 0 takes a free one.")
+    ] = "127.0.0.1:15692"
     http: Annotated[str, _address("Where /healthz, /readyz, /metrics and the API of queues are.")] = "127.0.0.1:8080"
     ready_file: Annotated[
         str | None, Meta(description="Written when every door is open: JSON with the pid and an address for each door.")

@@ -206,7 +206,7 @@ def _understand(setting: Setting, value: object) -> object:
 def _check_together(settings: Settings) -> None:
     """Check the settings that depend on each other."""
     kafka = parse_address(settings.kafka)
-    addresses = [("kafka", kafka), ("http", parse_address(settings.http))]
+    addresses = [("kafka", kafka), *((door, parse_address(getattr(settings, door))) for door in ("http", "prometheus"))]
     if settings.coordinator is not None:
         addresses.append(("peers", parse_address(settings.peers)))
         _check_cluster(settings)
@@ -226,7 +226,7 @@ def _check_together(settings: Settings) -> None:
                 "`longhall cluster secret make FILE`, copy it to every node of the cluster, and name it with "
                 "--cluster-secret FILE"
             )
-    for door in ("sqs", "amqp", "stomp", "stomp_websocket"):
+    for door in ("sqs", "amqp", "stomp", "stomp_websocket", "management"):
         address = parse_address(getattr(settings, door))
         if not address.is_loopback and settings.credentials is None and not settings.insecure:
             raise _refused(

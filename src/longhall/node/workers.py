@@ -124,6 +124,8 @@ class Workers:
                 "amqp": str(node.amqp),
                 "stomp": str(node.stomp),
                 "stomp_websocket": str(node.stomp_websocket),
+                "management": str(node.management),
+                "prometheus": str(node.prometheus),
                 "http": str(node.http),
                 "peer": str(Address(HOST, port)),
             },

@@ -16,6 +16,7 @@ from longhall.service import (
     broker_operations,
     exchange_operations,
     kafka_operations,
+    policy_operations,
     queue_operations,
 )
 
@@ -35,6 +36,7 @@ def operations_of(module: ModuleType) -> list[type[Operation[Any]]]:
 _MODULES: Final = (
     queue_operations,
     exchange_operations,
+    policy_operations,
     administration,
     broker_operations,
     kafka_operations,

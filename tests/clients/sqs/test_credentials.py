@@ -169,6 +169,10 @@ def test_unsafe_settings_are_refused_in_one_line(tmp_path: Path, words: list[str
         "127.0.0.1:0",
         "--stomp-websocket",
         "127.0.0.1:0",
+        "--management",
+        "127.0.0.1:0",
+        "--prometheus",
+        "127.0.0.1:0",
         "--http",
         "127.0.0.1:0",
     ]

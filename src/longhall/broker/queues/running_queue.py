@@ -61,6 +61,7 @@ class RunningQueue(Listener):
         self.shard = shard
         self.number = entry.number
         self.queue = Queue(entry.number, entry.settings)
+        self._configured = entry.settings  # Those that were taken last.
         self.staging = Staging(entry.number)
         self.sent = DeduplicationWindow()
         self.open_sends = OpenSends()
@@ -135,8 +136,14 @@ class RunningQueue(Listener):
         """The current settings."""
         return self.entry.settings
 
+    def follow_settings(self) -> None:
+        """Take the settings of the catalogue if they are other ones."""
+        if self._configured is not self.settings:
+            self.configured()
+
     def configured(self) -> None:
         """Take the new settings of the catalogue."""
+        self._configured = self.settings
         self._letters_exist = self.settings.dead_letters is not None
         self.deduplicates = _deduplicates(self.settings)
         self.queue.configure(self.settings)

@@ -106,7 +106,7 @@ def _start(place: Path, request: ScaleRequest, settings: list[str]) -> dict[str,
     data = str(place / f"host{number}")
     command = [sys.executable, "-m", "longhall.cli", "serve", "--data", data]
     command += ["--coordinator", request.coordinator, "--node-id", str(number)]
-    for door in ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "http"):
+    for door in ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "management", "prometheus", "http"):
         command += [f"--{door}", "127.0.0.1:0"]
     if request.cluster_secret:
         command += ["--cluster-secret", request.cluster_secret]

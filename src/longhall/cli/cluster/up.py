@@ -36,6 +36,8 @@ USUAL_PORTS: Final = {
     "amqp": 5672,
     "stomp": 61613,
     "stomp_websocket": 15674,
+    "management": 15672,
+    "prometheus": 15692,
     "http": 8080,
 }
 LOG_TAIL_BYTES: Final = 2000

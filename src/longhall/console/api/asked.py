@@ -24,6 +24,7 @@ class Reply(NamedTuple):
 
     value: object
     status: HTTPStatus = HTTPStatus.OK
+    headers: str = ""  # Additional header lines, each with its line end.
 
 
 @final

@@ -1,4 +1,7 @@
-"""The service below /api/v1/: authentication, parsing of requests, and dispatch to handlers.
+"""The service below one path: authentication, parsing of requests, and dispatch to handlers.
+
+The HTTP API of queues and the management API of RabbitMQ differ in their dialect: the path, whom they let in, and how
+they say what they refuse.
 
 Invariant: every response is JSON with a matching status, and no exception leaves `begin` or the work that it began.
 Without credentials the API is open on loopback only, and there to programs only: a web page in a browser must not be
@@ -14,7 +17,7 @@ import ipaddress
 import logging
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, Protocol, final
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -53,11 +56,56 @@ class Route(NamedTuple):
     gives: bool = False
 
 
+class Dialect(Protocol):
+    """What differs between two APIs."""
+
+    prefix: str
+
+    def who(self, headers: dict[bytes, bytes], peer: str) -> str | None:
+        """The identity of the client; None if it must log in first."""
+
+    def refused(self, status: HTTPStatus, line: str) -> Response:
+        """The refusal of a request by its form."""
+
+    def refuse(self, error: LonghallError) -> Response:
+        """The refusal of a request by its meaning."""
+
+    def accepts(self, media_type: bytes) -> bool:
+        """True if a body may be of this type."""
+
+
 @final
-class Api:
-    """The API of one node. `closed` is the reason to refuse all requests; empty to serve them."""
+class QueueDialect:
+    """The dialect of the HTTP API of queues. Without credentials a client is known by its address."""
 
     prefix = "/api/v1/"
+
+    def __init__(self, credentials: Credentials | None = None) -> None:
+        self._credentials = credentials
+
+    def who(self, headers: dict[bytes, bytes], peer: str) -> str | None:
+        return peer if self._credentials is None else self._credentials.basic(headers.get(b"authorization"))
+
+    def refused(self, status: HTTPStatus, line: str) -> Response:
+        code = status.phrase.lower().replace(" ", "-")
+        response = Response(status, msgspec.json.encode(ApiRefusal(code, line)), JSON)
+        if status is HTTPStatus.UNAUTHORIZED:
+            return response._replace(headers='WWW-Authenticate: Basic realm="longhall", charset="UTF-8"\r\n')
+        return response
+
+    def refuse(self, error: LonghallError) -> Response:
+        return refuse(error)
+
+    def accepts(self, media_type: bytes) -> bool:
+        return media_type in _KINDS
+
+
+@final
+class Api:
+    """One API of a node. `closed` is the reason to refuse all requests; empty to serve them. Without credentials only
+    requests for a name of the machine itself are served.
+    """
+
     body_bytes_max = BODY_BYTES_MAX
 
     def __init__(
@@ -67,10 +115,13 @@ class Api:
         budget: Budget,
         credentials: Credentials | None = None,
         closed: str = "",
+        dialect: Dialect | None = None,
     ) -> None:
         self.budget = budget
         self._service = service
         self._credentials = credentials
+        self._dialect = dialect if dialect is not None else QueueDialect(credentials)
+        self.prefix = self._dialect.prefix
         self._closed = closed
         self._stopping = False
         self._refused = RefusedRequests("http")
@@ -86,14 +137,16 @@ class Api:
 
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """See `console.http.Service`."""
-        refusal = self._refusal(call)
+        who = self._dialect.who(call.headers, call.connection.peer)
+        refusal = self._refusal(call, who)
         if refusal is not None:
             return Work(_answered(refusal), False)
+        assert who is not None
         try:
             names = tuple(unquote(part, errors="strict") for part in path.split("/"))
             fields = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX)
         except (UnicodeDecodeError, ValueError):
-            return Work(_answered(_refused(HTTPStatus.BAD_REQUEST, "the address cannot be read")), False)
+            return Work(_answered(self._dialect.refused(HTTPStatus.BAD_REQUEST, "the address cannot be read")), False)
         method = "GET" if call.method == b"HEAD" else call.method.decode("latin-1")
         allowed: list[str] = []
         for route, parts in self._routes:
@@ -112,20 +165,22 @@ class Api:
                 try:
                     verify_digest(given, call.body)
                 except LonghallError as error:
-                    return Work(_answered(refuse(error)), False)
+                    return Work(_answered(self._dialect.refuse(error)), False)
             wanted = wanted_digest(call.headers.get(b"want-content-digest"))
-            asked = Asked(found, dict(fields), call.body, kind, Caller(self._who(call), call.connection.peer), wanted)
+            asked = Asked(found, dict(fields), call.body, kind, Caller(who, call.connection.peer), wanted)
             return Work(self._answer(route, asked), route.waits)
         if allowed:
             line = f"use {' or '.join(allowed)}"
             headers = f"Allow: {', '.join(allowed)}\r\n"
-            return Work(_answered(_refused(HTTPStatus.METHOD_NOT_ALLOWED, line)._replace(headers=headers)), False)
-        return Work(_answered(_refused(HTTPStatus.NOT_FOUND, "there is nothing of this name; see docs/http.md")), False)
+            not_allowed = self._dialect.refused(HTTPStatus.METHOD_NOT_ALLOWED, line)
+            return Work(_answered(not_allowed._replace(headers=headers)), False)
+        line = "there is nothing of this name; see docs/http.md"
+        return Work(_answered(self._dialect.refused(HTTPStatus.NOT_FOUND, line)), False)
 
     def overloaded(self) -> Response | None:
         if not self.budget.is_overdrawn:
             return None
-        return refuse(LonghallError(Code.OVERLOADED, "too much is under way; ask again in a moment"))
+        return self._dialect.refuse(LonghallError(Code.OVERLOADED, "too much is under way; ask again in a moment"))
 
     async def _answer(self, route: Route, asked: Asked) -> Response:
         try:
@@ -133,46 +188,46 @@ class Api:
             if isinstance(reply.value, bytes):  # Bytes have no field for a checksum, so the response always has one.
                 headers = digest_header(asked.digest or "crc32c", reply.value)
                 return Response(reply.status, reply.value, BYTES, headers)
-            body = msgspec.json.encode(reply.value)
-            return Response(reply.status, body, JSON, digest_header(asked.digest, body) if asked.digest else "")
+            body = msgspec.json.encode(reply.value) if reply.status not in _EMPTY or reply.value is not None else b""
+            headers = reply.headers + (digest_header(asked.digest, body) if asked.digest else "")
+            return Response(reply.status, body, JSON, headers)
         except LonghallError as error:
             now_s = asyncio.get_running_loop().time()
             self._refused.note(f"{route.method} {route.path}", error.code.value, str(error), now_s)
-            return refuse(error)
+            return self._dialect.refuse(error)
         except Exception:
             _log.exception("handler failed", extra={"route": f"{route.method} {route.path}"})
-            return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
+            return self._dialect.refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
 
     # Authentication
 
-    def _who(self, call: HttpCall) -> str:
-        shown = None if self._credentials is None else self._credentials.basic(call.headers.get(b"authorization"))
-        return shown or call.connection.peer
-
-    def _refusal(self, call: HttpCall) -> Response | None:
+    def _refusal(self, call: HttpCall, who: str | None) -> Response | None:
         """The refusal of a request that must not be handled; None if it is allowed."""
         if self._stopping:
-            return refuse(LonghallError(Code.NOT_READY, "the node is stopping; ask again in a moment"))
+            return self._dialect.refuse(LonghallError(Code.NOT_READY, "the node is stopping; ask again in a moment"))
         if self._closed:
-            return _refused(HTTPStatus.FORBIDDEN, self._closed)
+            return self._dialect.refused(HTTPStatus.FORBIDDEN, self._closed)
         headers = call.headers
         host = headers.get(b"host", b"")
         origin = headers.get(b"origin")
         if origin is not None and origin.partition(b"://")[2] != host:
-            return _refused(HTTPStatus.FORBIDDEN, "pages of other sites may not ask")
-        if self._credentials is None:
-            if not _is_own_name(host.decode("latin-1")):
-                return _refused(HTTPStatus.FORBIDDEN, "ask 127.0.0.1 or localhost: other names are refused here")
-        elif self._credentials.basic(headers.get(b"authorization")) is None:
+            return self._dialect.refused(HTTPStatus.FORBIDDEN, "pages of other sites may not ask")
+        if self._credentials is None and not _is_own_name(host.decode("latin-1")):
+            line = "ask 127.0.0.1 or localhost: other names are refused here"
+            return self._dialect.refused(HTTPStatus.FORBIDDEN, line)
+        if who is None:
             line = "show an access key and its secret, as HTTP Basic authentication does"
-            refused = _refused(HTTPStatus.UNAUTHORIZED, line)
-            return refused._replace(headers='WWW-Authenticate: Basic realm="longhall", charset="UTF-8"\r\n')
+            return self._dialect.refused(HTTPStatus.UNAUTHORIZED, line)
         call.connection.know()
-        if call.body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() not in _KINDS:
-            return _refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"say Content-Type: {JSON} (or {BYTES} for a message)")
+        if call.body and not self._dialect.accepts(
+            headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        ):
+            line = f"say Content-Type: {JSON} (or {BYTES} for a message)"
+            return self._dialect.refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, line)
         return None
 
 
+_EMPTY: Final = (HTTPStatus.CREATED, HTTPStatus.NO_CONTENT)  # Without a value they have no body.
 _KINDS: Final = (JSON.encode(), BYTES.encode())
 
 
@@ -191,11 +246,6 @@ def _is_own_name(host: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-def _refused(status: HTTPStatus, line: str) -> Response:
-    code = status.phrase.lower().replace(" ", "-")
-    return Response(status, msgspec.json.encode(ApiRefusal(code, line)), JSON)
 
 
 async def _answered(response: Response) -> Response:

@@ -47,6 +47,7 @@ class Channel:
     """The state of one channel."""
 
     def __init__(self, connection: AmqpConnection, number: int) -> None:
+        connection.server.statistics.counts.channels_opened += 1
         self.connection = connection
         self.number = number
         self.is_closing = False

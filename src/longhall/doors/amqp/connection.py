@@ -77,6 +77,7 @@ class AmqpConnection(asyncio.Protocol):
         self.server = server
         self.service = server.service
         self.peer = ""
+        self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
         self.handshake = Handshake(server.login)
@@ -112,8 +113,7 @@ class AmqpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
-        name = transport.get_extra_info("peername")
-        self.peer = str(name[0]) if name else ""
+        self.peer = self.origin.made(transport)
         self._last_received_s = self.active_s = self._loop.time()
         if not self.server.opened(self):
             self._transport.abort()

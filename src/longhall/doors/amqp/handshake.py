@@ -27,6 +27,7 @@ class Handshake:
     def __init__(self, login: Login) -> None:
         self.state = "header"
         self.user = ""
+        self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
         self.capabilities: dict[str, Any] = {}
         self.frame_max = FRAME_MAX
@@ -75,6 +76,7 @@ class Handshake:
             text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             raise AmqpError(errors.ACCESS_REFUSED, text)
         self.user = user
+        self.mechanism = mechanism
 
     def _tune(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
         if 0 < frame_max < FRAME_MIN:

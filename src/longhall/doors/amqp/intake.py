@@ -36,8 +36,9 @@ class Intake:
 
     def take(self, data: bytes, at: int, frame_bytes_max: int) -> int:
         """Handle the methods from `at` on, up to the first that is not handled here; returns where that begins."""
-        count = published = 0
+        count = published = confirmed = acknowledged = 0
         connection = self._connection
+        sizes = connection.server.statistics.sizes
         while at + _METHOD_NUMBER_END <= len(data) and data[at] == METHOD and data[at + 8] == 60 and data[at + 9] == 0:
             method = data[at + 10]
             if method != _PUBLISH and method != _ACK:
@@ -54,15 +55,19 @@ class Intake:
                 if self._publish(channel):
                     count += 1
                     published += 1
-            elif self._acknowledge(channel, data, at):
+                    confirmed += channel.confirms
+                    sizes.observe(len(self._reader.body))
+            elif (ended := self._acknowledge(channel, data, at)) > 0:
                 count += 1
+                acknowledged += ended
                 stop = at + ACK_FRAME_BYTES
             else:
                 break
             at = stop
         if count:
             connection.requests += count
-            connection.server.published += published
+            connection.server.statistics.taken(published, confirmed, acknowledged)
+            connection.origin.has_published = connection.origin.has_published or published > 0
         return at
 
     def _publish(self, channel: Channel) -> bool:
@@ -87,15 +92,15 @@ class Intake:
         self._connection.publisher.publish(channel, publication, address.is_mandatory)
         return True
 
-    def _acknowledge(self, channel: Channel, data: bytes, at: int) -> bool:
-        """Settle what an acknowledgement names. False, and nothing is done, if it names nothing."""
+    def _acknowledge(self, channel: Channel, data: bytes, at: int) -> int:
+        """Settle what an acknowledgement names; returns how many messages. 0, and nothing is done, if it names none."""
         if channel.is_transactional:
-            return False
+            return 0
         number = read_ack(data, at)
         if number == 0:
-            return False
+            return 0
         ended = channel.ended(number, False) if number > 0 else channel.ended(-1 - number, True)
-        if ended is None:
-            return False
+        if not ended:
+            return 0
         self._connection.acknowledgements.end(ended, SETTLE, channel.limited)
-        return True
+        return len(ended)

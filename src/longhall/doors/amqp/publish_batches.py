@@ -98,6 +98,11 @@ class PublishBatches(Generic[MessageT]):
         """True if something is under way."""
         return bool(self._batches or self._gathered)
 
+    @property
+    def messages(self) -> list[MessageT]:
+        """The messages under way."""
+        return [message for batch in self._batches for message in batch.messages] + self._gathered
+
     def publish(self, message: MessageT) -> None:
         """Take one message for the next call."""
         publication = message.publication

@@ -62,6 +62,10 @@ class Publisher:
         """True if something is under way."""
         return self._batches.is_busy
 
+    def unconfirmed(self, channel: Channel) -> int:
+        """Messages of a channel whose confirms are outstanding."""
+        return sum([one.channel is channel and one.number > 0 for one in self._batches.messages])
+
     def publish(self, channel: Channel, publication: Publication, is_mandatory: bool) -> None:
         """Take one message for the next call; under an alarm it waits."""
         connection = self._connection
@@ -90,10 +94,12 @@ class Publisher:
             message = _Message(channel, publication, is_mandatory, 0)
             if answer.code is not None:
                 raise self._error(message, answer)
+            self._count([message], [answer])
             if not answer.routed and is_mandatory:
                 self._return(message)
 
     def _confirm(self, messages: list[_Message], answers: list[Published]) -> None:
+        self._count(messages, answers)
         acks: dict[Channel, int] = {}
         for message, answer in zip(messages, answers, strict=True):
             channel = message.channel
@@ -116,6 +122,23 @@ class Publisher:
             self._connection.write(method_frame(channel.number, methods.BASIC_NACK, message.number, False, False))
         for channel, number in acks.items():
             self._ack(channel, number)
+
+    def _count(self, messages: list[_Message], answers: list[Published]) -> None:
+        """Count what was published, in runs of messages with the same outcome."""
+        statistics, host = self._connection.server.statistics, self._connection.host
+        last: tuple[str, int, bool, bool] | None = None
+        count = 0
+        for message, answer in zip(messages, answers, strict=True):
+            if answer.code is not None:
+                continue
+            outcome = (message.publication.exchange, answer.routed, message.is_mandatory, message.number > 0)
+            if outcome != last:
+                if last is not None:
+                    statistics.ended(host, *last, count)
+                last, count = outcome, 0
+            count += 1
+        if last is not None:
+            statistics.ended(host, *last, count)
 
     def _ack(self, channel: Channel, number: int) -> None:
         if number:

@@ -63,7 +63,8 @@ def _deliver(
     if holds:
         consumer.outstanding += len(deliveries)
     connection.write(b"".join(parts))
-    connection.server.delivered += len(deliveries)
+    redelivered = sum([delivery.attempts > 1 for delivery in deliveries])
+    connection.server.statistics.pushed(len(deliveries), redelivered, consumer.no_ack)
 
 
 def _reply(connection: AmqpConnection, delivery: Delivery) -> None:

@@ -14,6 +14,7 @@ from typing import Final, final
 from longhall.doors.amqp.alarms import Alarms
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
+from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
 from longhall.exchanges.field_table import encode_table
 from longhall.front.admission import Budget
 from longhall.front.connection_registry import ConnectionRegistry
@@ -65,8 +66,7 @@ class AmqpServer:
         self.connections: ConnectionRegistry[AmqpConnection] = ConnectionRegistry(
             connections_max, connections_per_address_max, "amqp"
         )
-        self.published = 0
-        self.delivered = 0
+        self.statistics = DoorStatistics()
         self.failures: Counter[int] = Counter()  # By reply code.
         self.properties = encode_table(
             {
@@ -108,6 +108,7 @@ class AmqpServer:
 
     def opened(self, connection: AmqpConnection) -> bool:
         """Register a connection; False if there are too many."""
+        self.statistics.counts.connections_opened += 1
         return self.connections.add(connection, self._loop.time())
 
     def closed(self, connection: AmqpConnection) -> None:
@@ -119,6 +120,10 @@ class AmqpServer:
         if self._credentials is None:
             return True
         return self._credentials.matches(user, password)
+
+    def new_origin(self) -> ConnectionOrigin:
+        """Where a new connection comes from."""
+        return ConnectionOrigin(self._clock.wall_ms())
 
     def new_id(self, size: int) -> str:
         """A random id of so many bytes."""

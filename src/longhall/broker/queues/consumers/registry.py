@@ -259,6 +259,12 @@ class ConsumerRegistry:
         consumers = self._queues.get(queue.number)
         return len(consumers.consumers) if consumers is not None else len(self._readers.get(queue.number, ()))
 
+    def active_consumer(self, queue: RunningQueue) -> Consumer | None:
+        """The one consumer that is served, if the queue has a single active consumer."""
+        consumers = self._queues.get(queue.number)
+        single = queue.settings.amqp is not None and queue.settings.amqp.single_active
+        return consumers.consumers[0] if single and consumers is not None and consumers.consumers else None
+
     def would_push(self, queue: RunningQueue) -> bool:
         """True if a message that arrives now is pushed at once."""
         consumers = self._queues.get(queue.number)

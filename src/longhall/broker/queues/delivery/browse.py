@@ -230,6 +230,7 @@ def delivery_of(fields: Fields, attempts: int, first_ms: int) -> Delivery:
         sender=fields.sender,
         reply_to=fields.reply_to,
         correlation_id=fields.correlation_id,
+        amqp=fields.amqp,
         dead_letter_source=fields.dead_letter_source,
         dead_letter_reason=fields.dead_letter_reason,
         whole_bytes=fields.whole_bytes,

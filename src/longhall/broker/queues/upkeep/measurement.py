@@ -20,15 +20,9 @@ UNKNOWN: Final = -1
 def depth_of(hall: Hall, queue: RunningQueue) -> Depth:
     """The depth of a queue."""
     now_ms = hall.time.now_ms()
-    queue.queue.tick(now_ms)
-    ends = [(lane, partition.high_watermark) for lane, partition in queue.lanes.items()]
+    available = waiting_messages(hall, queue)
     oldest_ms = oldest_since_ms(queue)
     topic = hall.catalogue.by_id[queue.entry.topic_id]
-    available = queue.queue.waiting(ends)
-    has_gaps = queue.deduplicates or queue.settings.delay_ms > 0  # In batches of idempotent producers.
-    if queue.has_priority_lanes or queue.filter is not None or has_gaps:  # Not every offset is a message of the queue.
-        outstanding = queue.queue.in_flight + queue.queue.held_back
-        available = min(available, max(0, queue.queue.state.messages - outstanding))
     return Depth(
         available=available,
         in_flight=queue.queue.in_flight + queue.queue.held_back,
@@ -39,6 +33,17 @@ def depth_of(hall: Hall, queue: RunningQueue) -> Depth:
         parts_going=topic.shown_count - topic.open_count,
         generation=topic.generation,
     )
+
+
+def waiting_messages(hall: Hall, queue: RunningQueue) -> int:
+    """The messages of a queue that can be delivered now."""
+    queue.queue.tick(hall.time.now_ms())
+    available = queue.available()
+    has_gaps = queue.deduplicates or queue.settings.delay_ms > 0  # In batches of idempotent producers.
+    if queue.has_priority_lanes or queue.filter is not None or has_gaps:  # Not every offset is a message of the queue.
+        outstanding = queue.queue.in_flight + queue.queue.held_back
+        available = min(available, max(0, queue.queue.state.messages - outstanding))
+    return available
 
 
 def counts_of(queue: RunningQueue) -> Counts:

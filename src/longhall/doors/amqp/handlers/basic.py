@@ -52,7 +52,8 @@ def publish(channel: Channel, arguments: Arguments, content: Content | None) -> 
         publication = publication_of(connection.host, exchange, key, properties, content.body, user)
     except MalformedTable as error:
         raise AmqpError(errors.SYNTAX_ERROR, str(error)) from None
-    connection.server.published += 1
+    connection.server.statistics.published(len(content.body), channel.confirms)
+    connection.origin.has_published = True
     if channel.is_transactional:
         channel.transaction_bytes += len(content.body) + MESSAGE_OVERHEAD_BYTES
         if channel.transaction_bytes > TRANSACTION_BYTES_MAX:
@@ -201,8 +202,10 @@ async def get(channel: Channel, arguments: Arguments, content: Content | None) -
         raise AmqpError(errors.NOT_FOUND, f"no {queue_text(name, connection.host)}") from None
     delivery = taken.delivery
     if delivery is None:
+        connection.server.statistics.counts.got_empty += 1
         connection.write(method_frame(channel.number, methods.BASIC_GET_EMPTY, ""))
         return
+    connection.server.statistics.got(delivery.attempts > 1, no_ack)
     channel.delivery_number += 1
     if not no_ack:
         channel.unacknowledged[channel.delivery_number] = Unacknowledged(
@@ -238,6 +241,8 @@ def _end(channel: Channel, number: int, multiple: bool, how: int) -> None:
     ended = channel.ended(number, multiple)
     if ended is None:
         raise precondition(f"unknown delivery tag {number}")
+    if how == SETTLE:
+        channel.connection.server.statistics.counts.acknowledged += len(ended)
     if channel.is_transactional:
         channel.transaction_ends.append((how, ended))
     else:

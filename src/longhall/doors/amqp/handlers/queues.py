@@ -71,10 +71,13 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
         elif name.startswith(RESERVED) and connection.service.view(hall_name(connection.host, name)) is None:
             raise AmqpError(errors.ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
         owner = await connection.session() if exclusive else ""
+        is_new = connection.service.view(hall_name(connection.host, name)) is None
         use = await declare_queue(connection, name, durable, auto_delete, owner, table)
+        connection.server.statistics.counts.queues_created += is_new
     if use is None:
         raise AmqpError(errors.NOT_FOUND, f"no {queue_text(name, connection.host)}")
     channel.queue = name
+    connection.server.statistics.counts.queues_declared += 1
     if not no_wait:
         connection.write(
             method_frame(channel.number, methods.QUEUE_DECLARE_OK, name, use.ready & 0xFFFFFFFF, use.consumers)
@@ -186,6 +189,7 @@ async def delete(channel: Channel, arguments: Arguments, content: Content | None
         check_owner(view.settings, connection.session_id, name, connection.host)
         _check_deletable(view.settings, if_unused, if_empty, resource)
         count = await connection.service.call(RemoveQueue(queue, if_unused, if_empty), connection.caller)
+        connection.server.statistics.counts.queues_deleted += 1
     except LonghallError as error:
         if error.code is Code.QUEUE_IN_USE:
             raise precondition(f"{resource} in use") from None

@@ -1,0 +1,67 @@
+"""The two listeners for RabbitMQ's tools: the management API, and the metrics of RabbitMQ's names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from longhall.console.api.exchanges import EXCHANGE_ROUTES, definition_routes
+from longhall.console.api.service import Api
+from longhall.console.http import HttpServer
+from longhall.console.management.definitions import DefinitionHandlers
+from longhall.console.management.dialect import ManagementDialect
+from longhall.console.management.rates import Rates
+from longhall.console.management.routes import management_routes
+from longhall.console.rabbitmq_families import RabbitmqMetrics
+from longhall.console.sources import DoorStatus
+from longhall.doors.amqp.server import AmqpServer
+from longhall.front.admission import Budget
+from longhall.node.addresses import Address, parse_address
+from longhall.node.management import NodeManagement
+
+if TYPE_CHECKING:
+    from longhall.node.assembly import Node
+
+
+@final
+class ManagementDoors:
+    """Both listeners of one node, and the routes of the HTTP API that use the same handlers."""
+
+    def __init__(self, node: Node, amqp: AmqpServer, budget: Budget, closed: str) -> None:
+        """`closed` is the reason to refuse all requests to the management API; empty to serve them."""
+        credentials = node.known.credentials
+        self.managed = NodeManagement(node, amqp)
+        definitions = DefinitionHandlers(self.managed)
+        self.routes = (
+            *EXCHANGE_ROUTES,
+            *definition_routes(
+                definitions.export_all, definitions.import_all, definitions.export_host, definitions.import_host
+            ),
+        )
+        routes = management_routes(self.managed, Rates(node.world.clock))
+        api = Api(node.service, routes, budget, credentials, closed, ManagementDialect(credentials))
+        self._node = node
+        self._management = HttpServer({}, service=api)
+        self._prometheus = HttpServer({}, service=RabbitmqMetrics(self.managed, node.service))
+
+    async def open(self) -> tuple[Address, Address]:
+        """Listen; the addresses of the management API and of the metrics."""
+        network, settings = self._node.world.network, self._node.settings
+        management, prometheus = parse_address(settings.management), parse_address(settings.prometheus)
+        port = await self._management.start(network, management.host, management.port)
+        metrics_port = await self._prometheus.start(network, prometheus.host, prometheus.port)
+        return Address(management.host, port), Address(prometheus.host, metrics_port)
+
+    async def drain(self, seconds: float) -> None:
+        """Complete requests that change something; refuse those that come."""
+        await self._management.drain(seconds)
+
+    def close(self) -> None:
+        """Close both listeners and their connections."""
+        self._management.close()
+        self._prometheus.close()
+
+    def management_status(self) -> DoorStatus:
+        return DoorStatus("management", self._management.connection_count, self._management.refused.count)
+
+    def prometheus_status(self) -> DoorStatus:
+        return DoorStatus("prometheus", self._prometheus.connection_count, self._prometheus.refused.count)
