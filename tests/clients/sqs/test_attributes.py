@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from tests.clients.sqs.conftest import MakeQueue
 from tests.clients.sqs.refusals import INVALID_ATTRIBUTE_NAME, INVALID_ATTRIBUTE_VALUE, INVALID_PARAMETER, refusal
@@ -154,18 +153,10 @@ def test_encryption_settings_are_stored(sqs: Any, queue: str) -> None:
     )
     assert attribute(sqs, queue, "KmsMasterKeyId") == "alias/mine"
     assert attribute(sqs, queue, "KmsDataKeyReusePeriodSeconds") == "600"
-    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"KmsMasterKeyId": "", "SqsManagedSseEnabled": "false"})
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"KmsMasterKeyId": "", "SqsManagedSseEnabled": "true"})
+    assert attribute(sqs, queue, "SqsManagedSseEnabled") == "true"
     said = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
     assert "KmsMasterKeyId" not in said
-
-
-def test_encryption_by_the_service_is_refused(sqs: Any, queue: str) -> None:
-    """Bodies are not encrypted, so no attribute may say that they are."""
-    assert attribute(sqs, queue, "SqsManagedSseEnabled") == "false"
-    with pytest.raises(ClientError, match=r"SqsManagedSseEnabled\. Reason: Messages are not encrypted") as refused:
-        sqs.set_queue_attributes(QueueUrl=queue, Attributes={"SqsManagedSseEnabled": "true"})
-    assert refused.value.response["Error"]["Code"] == "InvalidAttributeValue"
-    assert attribute(sqs, queue, "SqsManagedSseEnabled") == "false"
 
 
 def test_policies_are_stored_and_removed(sqs: Any, queue: str) -> None:

@@ -135,9 +135,13 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
 
 
 def _reconcile_keys(kept: dict[str, str], attributes: Mapping[str, str]) -> None:
-    """A key excludes the encryption of the service, and its attribute goes with it."""
+    """One kind of encryption at a time: the attribute of this request replaces the other kind."""
     if attributes.get("KmsMasterKeyId"):
+        if attributes.get("SqsManagedSseEnabled", "").lower() == "true":
+            raise wrong("SqsManagedSseEnabled", "You can use one type of server-side encryption (SSE) at one time.")
         kept["SqsManagedSseEnabled"] = "false"
+    elif attributes.get("SqsManagedSseEnabled", "").lower() == "true":
+        kept.pop("KmsMasterKeyId", None)
     if "KmsMasterKeyId" not in kept:
         kept.pop("KmsDataKeyReusePeriodSeconds", None)  # It is an attribute of the key.
 
@@ -185,6 +189,7 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
     """Every attribute that follows from the settings."""
     out = {attribute: str(getattr(settings, field) // 1000) for attribute, field in _SECONDS.items()}
     out["MaximumMessageSize"] = str(settings.message_bytes_max)
+    out["SqsManagedSseEnabled"] = "true"
     if settings.priorities > 1:
         out["LonghallPriorities"] = str(settings.priorities)
     if settings.settled != "free":
@@ -204,7 +209,6 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
     if "KmsMasterKeyId" in settings.door:
         out["KmsDataKeyReusePeriodSeconds"] = str(KEY_REUSE_S)
     out.update({name: value for name, value in settings.door.items() if name in WRITABLE})
-    out["SqsManagedSseEnabled"] = "false"  # Also for queues that were created when "true" was accepted.
     return out
 
 
@@ -220,9 +224,7 @@ def _keep(kept: dict[str, str], attribute: str, value: str) -> None:
     elif attribute == "KmsDataKeyReusePeriodSeconds":
         value = str(_number(attribute, value, 60, 86_400))
     elif attribute == "SqsManagedSseEnabled":
-        if _flag(attribute, value):
-            raise wrong(attribute, "Messages are not encrypted here, so it can only be false.")
-        value = "false"
+        value = "true" if _flag(attribute, value) else "false"
     elif attribute == "FifoThroughputLimit":
         _word(attribute, value, {"perQueue": "", "perMessageGroupId": ""})
     elif len(value) > 2048:
