@@ -31,10 +31,11 @@ from longhall.errors import Code, LonghallError
 from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
-from longhall.node.assembly import Node, options_of
+from longhall.node.assembly import Node
 from longhall.node.group_process import settings_of
 from longhall.node.join_state import RecordDoubted, take_place
 from longhall.node.record_wait import RecordWait, copy_report
+from longhall.node.room_settings import options_of
 from longhall.node.settings import Settings
 from simulation.checkers.violation import Violation, demand
 from simulation.loop import PowerCut, Process

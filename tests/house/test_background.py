@@ -45,7 +45,7 @@ ALLOWED = {
     ("doors/kafka/handlers/fetch.py", "_answer_whole"): REQUEST,
     ("doors/kafka/server.py", "_serve_message"): REQUEST,
     ("doors/sqs/server.py", "_start"): REQUEST,
-    ("service/sessions.py", "__init__"): "one session; a failure is logged, and the session is opened again",
+    ("service/sessions.py", "start_of_session"): "ends with its session; a failure is logged",
     ("node/workers.py", "_register_soon"): "ends with the registration; `report_failure` stops the node",
     ("node/cluster_node.py", "_withdraw_receipt_secret"): "one change of the record, tried again with the next look",
     ("node/lifecycle.py", "_serve_in_cluster"): "has no hall yet; `report_failure` stops the node",

@@ -21,9 +21,10 @@ from longhall.coordination.coordinator import TreeCoordinator
 from longhall.coordination.embedded import EmbeddedStore, EmbeddedTree
 from longhall.coordination.ports import Coordinator
 from longhall.errors import Code, LonghallError
-from longhall.node.assembly import Node, options_of
+from longhall.node.assembly import Node
 from longhall.node.join_state import RecordDoubted, take_place
 from longhall.node.record_wait import RecordWait, copy_report
+from longhall.node.room_settings import options_of
 from longhall.node.settings import Settings
 from longhall.world.real.disk import RealDisk
 from longhall.world.real.world import RealWorld, real_world

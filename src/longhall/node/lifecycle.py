@@ -31,7 +31,7 @@ from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import DOORS, parse_address
-from longhall.node.assembly import Node, closed_api, options_of
+from longhall.node.assembly import Node, closed_api
 from longhall.node.cluster_secret import SecretFile, coordinator_of
 from longhall.node.credentials import Known
 from longhall.node.descriptors import fit, say_what_is_less
@@ -42,6 +42,7 @@ from longhall.node.group_supervisor import GroupSupervisor
 from longhall.node.join_state import JoinState, RecordDoubted, take_place
 from longhall.node.logs import configure, tell
 from longhall.node.record_wait import RecordWait, copy_report
+from longhall.node.room_settings import options_of
 from longhall.node.settings import Settings
 from longhall.node.worker import Orders, watch_parent
 from longhall.node.workers import Workers

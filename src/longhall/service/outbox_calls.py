@@ -15,7 +15,7 @@ from longhall.service.queue_operations import DeliverOutbox, LocateQueue
 R = TypeVar("R")
 
 
-class Caller(Protocol):
+class HallRouter(Protocol):
     """The router of the hall, or a wing's client of the hall."""
 
     def call(self, operation: Operation[R]) -> Pending[R]: ...
@@ -26,7 +26,7 @@ class OutboxCalls:
     """The way of a group's outbox to the hall."""
 
     def __init__(self, hall: Any) -> None:
-        self._hall: Caller = hall
+        self._hall: HallRouter = hall
 
     async def locate(self, name: str) -> QueueLocation:
         return await self._hall.call(LocateQueue(name))

@@ -29,7 +29,7 @@ from longhall.service.exchange_operations import (
     WithdrawCredit,
 )
 from longhall.service.placed_credit import PlacedConsumer
-from longhall.service.sessions import CREDIT, PAUSE_S, SESSION, SessionLink, SessionStream
+from longhall.service.sessions import CREDIT, PAUSE_S, SESSION, SessionLink, SessionStream, start_of_session
 
 if TYPE_CHECKING:
     from longhall.service.placed_queues import Groups, PlacedQueue
@@ -58,7 +58,7 @@ class GroupSession:
         self._stream = SessionStream(
             lambda: groups.open_stream(number, SESSION, body, CREDIT), lambda: groups.leader(number), self
         )
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="session of a group")
+        self._task = start_of_session(self._run(), "session of a group")
 
     async def _run(self) -> None:
         while True:
@@ -122,7 +122,7 @@ class GroupSession:
         self._ready.set()
         consumers = [one for one in self._session.consumers.values() if self.number in one.added]
         if consumers:
-            self._adding = asyncio.get_running_loop().create_task(self._add_again(consumers), name="add consumers")
+            self._adding = start_of_session(self._add_again(consumers), "add consumers")
 
     def session_lost(self) -> None:
         self._ready.clear()
@@ -193,7 +193,7 @@ class PlacedSession:
             await self.cancel(asked.key, caller)
             raise
         if consumer.is_limited and len(near) > 1 and self._rotation is None:
-            self._rotation = asyncio.get_running_loop().create_task(self._rotate(), name="rotate credit")
+            self._rotation = start_of_session(self._rotate(), "rotate credit")
 
     async def _add_first(self, group: GroupSession, consumer: PlacedConsumer) -> None:
         while True:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol, final
 
 import msgspec
 
@@ -59,6 +59,18 @@ class SessionExtension(Protocol):
         """The client reads again."""
 
 
+def start_of_session(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    """Start a task that ends with its session. A failure is logged: nobody awaits the task."""
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    task.add_done_callback(_log_failure)
+    return task
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.error("a task of a session failed", extra={"task": task.get_name()}, exc_info=task.exception())
+
+
 @final
 class SessionStream:
     """The pushes of one leader after another to one receiver. At most one stream is open at a time."""
@@ -94,7 +106,7 @@ class SessionStream:
     async def _follow(self) -> None:
         leader = self._leader()
         stream = await self._open_stream()
-        watch = asyncio.get_running_loop().create_task(self._watch(stream, leader), name="watch a session")
+        watch = start_of_session(self._watch(stream, leader), "watch a session")
         try:
             async for item in stream:
                 if not item:
@@ -135,7 +147,7 @@ class SessionLink:
         if sessions.leads:
             self._open_here()
         else:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="session")
+            self._task = start_of_session(self._run(), "session")
 
     @property
     def is_ready(self) -> bool:

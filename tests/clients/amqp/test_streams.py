@@ -135,21 +135,22 @@ def test_what_streams_refuse(connect: Connect, fresh_name: FreshName) -> None:
         (406, "consumer prefetch count is not set", lambda one: one.basic_consume(name, print)),
         (406, "inequivalent arg 'x-queue-type'", lambda one: one.queue_declare(name, durable=True)),
     ]
-    for arguments, durable, exclusive in (
+    wrong: list[tuple[dict[str, Any], bool, bool]] = [
         ({"x-message-ttl": 1}, True, False),
         ({"x-max-age": "long"}, True, False),
         ({}, False, False),
         ({}, True, True),
-    ):
-        refusals.append(
-            (
-                406,
-                "invalid",
-                lambda one, arguments=arguments, durable=durable, exclusive=exclusive: one.queue_declare(
-                    fresh_name("stream"), durable=durable, exclusive=exclusive, arguments={**STREAM, **arguments}
-                ),
+    ]
+    for given in wrong:
+
+        def declare(channel: BlockingChannel, given: tuple[dict[str, Any], bool, bool] = given) -> object:
+            arguments, durable, exclusive = given
+            arguments = {**STREAM, **arguments}
+            return channel.queue_declare(
+                fresh_name("stream"), durable=durable, exclusive=exclusive, arguments=arguments
             )
-        )
+
+        refusals.append((406, "invalid", declare))
     refusals.append(
         (406, "server-named", lambda one: one.queue_declare("", durable=True, arguments={"x-queue-type": "stream"}))
     )
