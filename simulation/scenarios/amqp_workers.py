@@ -118,6 +118,7 @@ class AmqpWorkers:
                         break
                     self._end(client, chance, queue, held, delivery)
                 else:
+                    self._give_up(queue, held)
                     client.close()
             except (Unanswered, Closed):
                 quiet_since_s = _now_s()
