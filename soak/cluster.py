@@ -65,9 +65,7 @@ class Cluster:
     ) -> None:
         self.home = home
         self._has_secret = secret
-        # Settings of every node, beside those of its membership. What has no placement is in the hall unless they say
-        # otherwise: faults are injected into one group, and nine processes less start.
-        self._settings = {"default_placement": "hall", **(settings or {})}
+        self._settings = settings or {}  # Of every node, beside those of its membership.
         self.field = field
         self.session_ms = session_ms
         self.asleep: set[int] = set()  # Paused nodes, which are not asked for their status.
