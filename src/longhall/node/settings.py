@@ -239,7 +239,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Literal["spread", "hall"],
         Meta(
             description="Where a cluster of several hosts puts topics and queues whose creator names no placement: the "
-            "main group (hall), which one host leads, or the groups of all hosts (spread), so that each leads its share.",
+            "main group (hall), which one host leads, or the groups of all hosts (spread): each host leads its share.",
         ),
     ] = "hall"
     balance_automatic: Annotated[
