@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from longhall.cli.cluster import change
+from longhall.cli.cluster.up import usual_ports
 from longhall.cluster.rpc.authentication import read_secrets
 from longhall.console.cluster_view import ClusterView, HostView
 from tests.cli.conftest import Run
@@ -175,3 +176,9 @@ def test_up_refuses_a_visible_password_and_a_missing_secret(run: Run, tmp_path: 
     missed = run("cluster", "up", *home, "--coordinator", "zk://zoo:2181", "--first", "4")
     assert missed.code == 2
     assert "--cluster-secret FILE" in missed.err
+
+
+def test_no_two_nodes_of_a_machine_have_a_port_in_common() -> None:
+    ports = [port for number in range(1, 10) for port in usual_ports(number).values()]
+    assert len(ports) == len(set(ports))
+    assert usual_ports(1)["management"] == 15672

@@ -128,8 +128,9 @@ def test_properties_round_trip(
     properties.timestamp = timestamp
     data = encode_properties(properties)
     found = decode_properties(data)
-    for name in Properties.__slots__:
-        assert getattr(found, name) == getattr(properties, name)
+    names = ("content_type", "reply_to", "headers", "priority", "expiration", "app_id", "timestamp")
+    assert [getattr(found, name) for name in names] == [getattr(properties, name) for name in names]
+    assert encode_properties(found) == data  # All other properties are absent.
     assert decode_stored(encode_stored("exchange", "key", data)) == ("exchange", "key", data)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from longhall.broker.hall import Hall
 from longhall.broker.topic_administration import create_topic, take_producer_id
+from longhall.doors.kafka.handlers import add_partitions_to_txn
 from longhall.doors.kafka.wire.apis import encode_request
 from longhall.doors.kafka.wire.messages import cluster, commits, offsets, transaction_admin, transactions
 from longhall.errors import Code
@@ -170,7 +173,10 @@ async def _begin(node: Node) -> tuple[int, int]:
     return answer.producer_id, answer.producer_epoch
 
 
-async def test_a_placed_topic_is_in_no_transaction_but_its_offsets_may_be(tmp_path: Path) -> None:
+async def test_below_feature_level_6_a_placed_topic_is_in_no_transaction_but_its_offsets_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(add_partitions_to_txn, "may_transact_in_groups", lambda hall: False)
     async with hall_and_wings(tmp_path) as halls:
         main = halls.main
         await create_topic(main.hall, "here", 1, {})

@@ -1,7 +1,8 @@
 """`longhall cluster up`: a cluster on this machine, with its ZooKeeper, until it is interrupted.
 
 Every node is a `longhall serve` process with its own directory, as on separate machines. Each uses the usual ports of
-its doors, counted up from the first node's, if they are free, else any free ones.
+its doors, counted up from the first node's (those that RabbitMQ has close together by a thousand), if they are free,
+else any free ones.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ if TYPE_CHECKING:
 READY_S_MAX: Final = 120.0  # Twelve processes start on three nodes.
 STOP_S_MAX: Final = 30.0
 LOOK_S: Final = 0.05
-USUAL_PORTS: Final = {
-    "kafka": 9092,
-    "sqs": 9324,
-    "amqp": 5672,
-    "stomp": 61613,
-    "stomp_websocket": 15674,
-    "management": 15672,
-    "prometheus": 15692,
-    "http": 8080,
+USUAL_PORTS: Final = {  # The port of the first node, and the distance to that of the next.
+    "kafka": (9092, 1),
+    "sqs": (9324, 1),
+    "amqp": (5672, 1),
+    "stomp": (61613, 1),
+    "stomp_websocket": (15674, 1000),
+    "management": (15672, 1000),
+    "prometheus": (15692, 1000),
+    "http": (8080, 1),
 }
+PORT_MAX: Final = 65_535
 LOG_TAIL_BYTES: Final = 2000
 
 
@@ -194,16 +196,23 @@ def _interrupt(number: int, frame: object) -> None:
 def _child(home: Path, number: int, coordinator: str, settings: list[str], free_ports: bool) -> Child:
     command = [sys.executable, "-m", "longhall.cli", "serve", "--data", str(home / f"node{number}")]
     command += ["--coordinator", coordinator, "--node-id", str(number)]
-    for door, usual in USUAL_PORTS.items():
-        port = 0 if free_ports else _port(usual + number - 1)
+    for door, port in usual_ports(number).items():
+        port = 0 if free_ports else _port(port)
         command += [f"--{door.replace('_', '-')}", f"127.0.0.1:{port}"]
     for word in settings:
         command += ["--set", word]
     return Child(number, home, command)
 
 
+def usual_ports(number: int) -> dict[str, int]:
+    """The ports of the doors of a node, which no other node has."""
+    return {door: first + (number - 1) * step for door, (first, step) in USUAL_PORTS.items()}
+
+
 def _port(usual: int) -> int:
     """The usual port if it is free, else 0."""
+    if usual > PORT_MAX:
+        return 0
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
