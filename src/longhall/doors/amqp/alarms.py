@@ -41,7 +41,8 @@ class Alarms:
         """What is short, as RabbitMQ says it; empty if nothing is."""
         budget = self._budget
         bound = budget.bytes_max * RESUME_SHARE if self._is_memory_low else budget.bytes_max
-        self._is_memory_low = budget.used_bytes >= bound
+        # Bodies that have arrived in part do not count: who does not send the rest must not block others.
+        self._is_memory_low = budget.used_bytes - budget.arriving_bytes >= bound
         is_disk_low = self._is_disk_full() or self._loop.time() < self._remote_until_s
         if self._is_memory_low and is_disk_low:
             return "low on memory & disk"
