@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from longhall.cluster.rpc.operation import Caller
+from longhall.doors.amqp.acknowledgements import ended_messages
 from longhall.doors.amqp.virtual_host import has_virtual_host
 from longhall.doors.stomp.destinations import (
     REPLY_PREFIX,
@@ -41,7 +42,7 @@ from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, StompFrame
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import DEFAULT_HOST, hall_name
 from longhall.queues.selector import compile_selector
-from longhall.service.exchange_operations import REJECT, REQUEUE, SETTLE
+from longhall.service.exchange_operations import DONE, REJECT, REQUEUE, SETTLE
 from longhall.service.queue_operations import DeleteQueue
 
 if TYPE_CHECKING:
@@ -271,17 +272,17 @@ def begin(connection: StompConnection, frame: StompFrame) -> None:
 
 
 async def commit(connection: StompConnection, frame: StompFrame) -> None:
-    """COMMIT"""
+    """COMMIT: what was sent is appended and what was acknowledged is ended, in one atomic write."""
     transaction = connection.transactions.end(frame)
     consumption = connection.consumption
     try:
-        await connection.publisher.commit(transaction.messages)
+        await connection.publisher.commit(transaction.messages, ended_messages(transaction.ends))
     except BaseException:
         for _, ended in transaction.ends:
             consumption.restore(ended)
         raise
-    for how, ended in transaction.ends:
-        consumption.acknowledgements.end(ended, how)
+    for _, ended in transaction.ends:
+        consumption.acknowledgements.end(ended, DONE)
     await consumption.acknowledgements.ended()
     for receipt in (*transaction.receipts, frame.headers.get("receipt", "")):
         connection.send_receipt(receipt)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from longhall.broker.queues.sending.publication import Publication, Published
+from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.doors.amqp.errors import ACCESS_REFUSED, NOT_FOUND, AmqpError, exchange_text
 from longhall.doors.amqp.publish_batches import PublishBatches, cannot_be_published
 from longhall.doors.stomp.errors import StompError, stomp_error
@@ -41,9 +42,11 @@ class StompPublisher:
             connection, connection.server.budget, self._confirm, self._refuse
         )
 
-    async def commit(self, messages: list[SentMessage]) -> None:
-        """Publish the messages of a transaction together, and send their receipts. Raises AmqpError or StompError."""
-        answers = await self.batches.commit([message.publication for message in messages])
+    async def commit(self, messages: list[SentMessage], ends: list[EndedMessages]) -> None:
+        """Publish the messages of a transaction and end others together, and send the receipts. Raises AmqpError or
+        StompError.
+        """
+        answers = await self.batches.commit([message.publication for message in messages], ends)
         for message, answer in zip(messages, answers, strict=True):
             if cannot_be_published(answer):
                 raise self._error(message, answer)

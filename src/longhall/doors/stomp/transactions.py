@@ -1,7 +1,7 @@
 """Transactions of one connection: what SEND, ACK and NACK do in one waits for COMMIT.
 
 BEGIN     a name that is not in use
-COMMIT    the messages are appended in one atomic write, then the deliveries are ended
+COMMIT    the messages are appended and the deliveries are ended, in one atomic write
 ABORT     the messages are dropped; the deliveries can be ended again
 """
 
