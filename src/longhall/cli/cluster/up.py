@@ -28,7 +28,7 @@ from longhall.cli.output import print_note
 if TYPE_CHECKING:
     from longhall.console.cluster_view import ClusterView
 
-READY_S_MAX: Final = 120.0  # Twelve processes start on three nodes.
+READY_S_MAX: Final = 120.0  # With `default_placement=spread` twelve processes start on three nodes.
 STOP_S_MAX: Final = 30.0
 LOOK_S: Final = 0.05
 USUAL_PORTS: Final = {  # The port of the first node, and the distance to that of the next.
