@@ -290,7 +290,7 @@ class ExchangeService:
         consumer = NewConsumer(op.key, op.channel, op.queue, op.credit, op.no_ack, op.exclusive, op.priority, op.filter)
         self._consumers.consume(op.session, consumer, op.stream)
 
-    def _give_credit(self, op: ops.GiveCredit, caller: Caller) -> None:
+    def _give_credit(self, op: ops.GiveCredit | ops.EndHeld, caller: Caller) -> None:
         for key, credit in op.credits:
             self._consumers.give_credit(op.session, key, credit)
 
@@ -300,17 +300,23 @@ class ExchangeService:
         return ops.TakenMessage(delivery, queue.available() if delivery is not None else 0)
 
     def _end(self, op: ops.EndHeld, caller: Caller) -> Pending[None] | Coroutine[Any, Any, None]:
-        for key, credit in op.credits:
-            self._consumers.give_credit(op.session, key, credit)
+        if op.how == ops.REQUEUE:
+            return self._requeue(op, caller)
+        self._give_credit(op, caller)
         if op.how == ops.DONE:
             return self._consumers.release(op.session, op.queue, op.receipts)
         if op.how == ops.SETTLE:
             return self._consumers.settle(op.session, op.queue, op.receipts, caller.identity)
-        if op.how == ops.REQUEUE:
-            return self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)
         if op.how == ops.UNSEEN:
             return self._consumers.hand_back(op.session, op.queue, op.receipts)
         return self._consumers.reject(op.session, op.queue, op.receipts)
+
+    async def _requeue(self, op: ops.EndHeld, caller: Caller) -> None:
+        """Give messages back. The credit comes after them, or it would be spent on the messages behind them."""
+        try:
+            await self._consumers.requeue(op.session, op.queue, op.receipts, caller.identity)
+        finally:
+            self._give_credit(op, caller)
 
 
 def _view(exchange: Exchange) -> ops.ExchangeView:

@@ -220,6 +220,21 @@ def test_prefetch_bounds_what_a_consumer_holds(channel: BlockingChannel, fresh_n
     eventually(lambda: bool(channel.connection.process_data_events(0.05)) or len(held) == 5, "two more came")
 
 
+def test_what_is_given_back_comes_before_what_waits_behind_it(channel: BlockingChannel, fresh_name: FreshName) -> None:
+    queue = channel.queue_declare(fresh_name("again"), durable=True).method.queue
+    for body in (b"first", b"second", b"third"):
+        channel.basic_publish("", queue, body)
+    channel.basic_qos(prefetch_count=1)
+    seen = []
+    for method, _, body in channel.consume(queue, inactivity_timeout=10):
+        assert method is not None, seen
+        seen.append((body, method.redelivered))
+        if len(seen) == 30:
+            break
+        channel.basic_nack(method.delivery_tag, requeue=True)
+    assert seen == [(b"first", False)] + [(b"first", True)] * 29
+
+
 def test_a_limit_of_the_channel_is_changed_while_it_consumes(channel: BlockingChannel, fresh_name: FreshName) -> None:
     names = [queue(channel, fresh_name("shared")) for _ in range(2)]
     for name in names:
