@@ -64,7 +64,6 @@ CHANNELS_MAX: Final = 2047
 FRAME_MAX: Final = 131_072
 HEARTBEAT_S: Final = 60
 CLOSE_S: Final = 5.0  # How long a close_ok is waited for.
-_consumer_keys: Final = count(1)
 
 _log = logging.getLogger("longhall.amqp")
 
@@ -85,6 +84,7 @@ class AmqpConnection(asyncio.Protocol):
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
         self.session_id = server.new_id(SESSION_ID_BYTES)
+        self._consumer_keys = count(1)
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
         self.is_over = False
@@ -509,7 +509,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def new_key(self) -> int:
         """A key for a consumer."""
-        return next(_consumer_keys)
+        return next(self._consumer_keys)
 
     # Writing
 
