@@ -69,8 +69,10 @@ def produced(producer: Producer, topic: str, value: bytes) -> bool:
     """True if a message was acknowledged."""
     errors: list[Any] = []
     producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(10)
-    return errors == [None]
+    deadline = time.monotonic() + 10
+    while not errors and time.monotonic() < deadline:
+        producer.poll(0.05)
+    return bool(errors) and errors[0] is None
 
 
 def consumed(node: Node, user: str, topic: str, count: int, mechanism: str) -> list[bytes]:
