@@ -27,16 +27,19 @@ from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, ReplicationGroup
 from longhall.coordination.tree_client import worker_coordinator
 from longhall.coordination.watches import report_failure
+from longhall.directory.directory import Directory
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import DOORS, parse_address
 from longhall.node.assembly import Node, closed_api
+from longhall.node.authentication import NodeAuthentication
 from longhall.node.cluster_secret import SecretFile, coordinator_of
 from longhall.node.credentials import Known
 from longhall.node.descriptors import fit, say_what_is_less
 from longhall.node.exceptions import ExceptionHandler
 from longhall.node.files import make_private
+from longhall.node.first_administrator import make_first_administrator
 from longhall.node.group_process import settings_of
 from longhall.node.group_supervisor import GroupSupervisor
 from longhall.node.join_state import JoinState, RecordDoubted, take_place
@@ -255,6 +258,8 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     known = Known(settings.credentials, settings.keys)
+    # The users are in the log, which is not read here: only a file of credentials lets others in.
+    logins = NodeAuthentication(world, settings, Directory(), bytes.fromhex(identity.secret), known.credentials)
     secrets = life.secret_file.secrets if life.secret_file is not None else None
     waiting = RecordWait(world, coordinator, identity, member_file, report, doubt, secrets)
     work = asyncio.ensure_future(
@@ -262,7 +267,7 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
             parse_address(settings.peers),
             parse_address(settings.http),
             settings.rack,
-            known.credentials,
+            logins.door("http", settings.http),
             closed_api(settings, settings.http),
         )
     )
@@ -322,6 +327,7 @@ async def _serve(
     watchdog = Watchdog(settings.hang_ms_max)
     if settings.watchdog and node.cluster_node is not None:
         watchdog.start()
+    await make_first_administrator(node)
     if not life.announced:
         if colleagues is None and life.wing is None:
             announce(settings, addresses_of(node))
@@ -377,6 +383,7 @@ def _mind(life: Life, node: Node) -> asyncio.Task[None]:
 
 def _reload(node: Node, life: Life) -> None:
     node.known.reload()
+    node.authentication.check_connections()
     if life.secret_file is not None:
         life.secret_file.reload()
     life.group_supervisor.tell(signal.SIGHUP)
