@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Final
 
 from longhall.queues.messages import Attribute
+
+_md5: Final = hashlib.md5  # Every message needs one.
 
 
 def digest_of_body(body: bytes) -> str:
     """The MD5 of a body, in hexadecimal."""
-    return hashlib.md5(body, usedforsecurity=False).hexdigest()
+    return _md5(body, usedforsecurity=False).hexdigest()
 
 
 def digest_of_attributes(attributes: Mapping[str, Attribute]) -> str | None:
     """The MD5 of attributes, in hexadecimal; None if there are none."""
     if not attributes:
         return None
-    out = hashlib.md5(usedforsecurity=False)
+    out = _md5(usedforsecurity=False)
     for name in sorted(attributes):
         data_type, value = attributes[name]
         for part in (name.encode(), data_type.encode()):

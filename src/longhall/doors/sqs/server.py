@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, final
 from longhall.broker.pending import Pending
 from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
-from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import MESSAGE_HANDLERS, QUEUE_HANDLERS, MessageHandler, QueueHandler
 from longhall.doors.sqs.signing import Verifier
@@ -268,7 +268,7 @@ class SqsServer(HttpGate):
     ) -> None:
         assert operation.on_messages is not None
         outcome = operation.on_messages(self.door, view, request, caller)
-        if isinstance(outcome, Result):
+        if not isinstance(outcome, Later):
             self._answer(call, outcome, as_query)
             return
         pending = outcome.pending
