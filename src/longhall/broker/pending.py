@@ -41,6 +41,15 @@ class Acknowledgeable(Committable):
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Watcher:
+    """Hears that a reply is done, without a task and without a closure: every request of a message needs one."""
+
+    def done(self, pending: Pending[Any]) -> None:
+        """The reply is final, or it failed."""
+        raise NotImplementedError
+
+
 @final
 class Pending(Acknowledgeable, Generic[R]):
     """One reply under way. It may be awaited, or watched with `when_done` where no task is wanted."""
@@ -51,6 +60,8 @@ class Pending(Acknowledgeable, Generic[R]):
         self.error: BaseException | None = None
         self._reply: Any = None
         self._then: Callable[[Any], None] | None = None
+        self._watcher: Watcher | None = None
+        self._is_watched = False
         self._future: asyncio.Future[None] | None = None
         self._work: asyncio.Task[Any] | None = None
         self._on_cancel: Callable[[], None] | None = None
@@ -124,11 +135,14 @@ class Pending(Acknowledgeable, Generic[R]):
         self._work = None
         self._on_cancel = None
         then, self._then = self._then, None
+        watcher, self._watcher = self._watcher, None
         if self._is_abandoned and self._on_abandoned is not None and self.error is None:
             self._on_abandoned(self._reply)
             self.known = False
             self.error = asyncio.CancelledError()
-        if then is not None:
+        if watcher is not None:
+            watcher.done(self)
+        elif then is not None:
             then(self)
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
@@ -140,8 +154,18 @@ class Pending(Acknowledgeable, Generic[R]):
         if self.done:
             then(self)
         else:
-            assert self._then is None, "one callback watches a reply"
+            assert not self._is_watched, "one callback watches a reply"
+            self._is_watched = True
             self._then = then
+
+    def watch(self, watcher: Watcher) -> None:
+        """The same for an object that waits for the commit of a reply that is known."""
+        if self.done:
+            watcher.done(self)
+        else:
+            assert not self._is_watched, "one callback watches a reply"
+            self._is_watched = True
+            self._watcher = watcher
 
     def when_abandoned(self, action: Callable[[R], None]) -> None:
         """Call this with the reply if the caller goes away when it is too late to cancel."""

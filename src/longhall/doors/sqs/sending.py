@@ -9,11 +9,10 @@ import hashlib
 import re
 from typing import Final
 
-from longhall.doors.sqs.digests import digest_of_attributes, is_binary
 from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.extensions import extended
 from longhall.doors.sqs.outgoing import ExtendedOutgoing
-from longhall.doors.sqs.text import encode
+from longhall.doors.sqs.text import digest_of_attributes, encode, is_binary
 from longhall.doors.sqs.wire.faults import (
     INVALID_CONTENTS,
     INVALID_PARAMETER,

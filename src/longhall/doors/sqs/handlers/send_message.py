@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import error_of
 from longhall.doors.sqs.outgoing import ExtendedOutgoing
 from longhall.doors.sqs.receiving import sequence_number
 from longhall.doors.sqs.sending import digest_of_system, outgoing, sent_attributes
+from longhall.doors.sqs.text import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.wire.requests import SendMessageRequest
 from longhall.doors.sqs.wire.results import SendMessageResult
 from longhall.queues.messages import Accepted, Outgoing, QueueView

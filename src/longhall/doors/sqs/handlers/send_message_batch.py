@@ -6,12 +6,12 @@ from functools import partial
 from typing import NamedTuple
 
 from longhall.doors.sqs.batches import check_batch
-from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import error_of, failed_entry
 from longhall.doors.sqs.outgoing import ExtendedOutgoing
 from longhall.doors.sqs.receiving import sequence_number
 from longhall.doors.sqs.sending import check_order, digest_of_system, outgoing, sent_attributes, size_bytes
+from longhall.doors.sqs.text import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.wire.faults import BATCH_TOO_LONG, UNSUPPORTED, SqsError
 from longhall.doors.sqs.wire.requests import SendMessageBatchRequest, SendMessageBatchRequestEntry
 from longhall.doors.sqs.wire.results import (
