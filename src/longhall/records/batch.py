@@ -147,7 +147,9 @@ def build_batch(
         offset = last_offset
     if offset < base_offset:
         raise LonghallError(Code.INVALID_REQUEST, "a batch without records needs its last offset")
-    payload = compress(compression, bytes(body), compression_level)
+    payload = bytes(body)
+    if compression != NONE:
+        payload = compress(compression, payload, compression_level)
     covered = _COVERED.pack(
         attributes, offset - base_offset, base_ms, newest_ms, producer_id, producer_epoch, base_sequence, len(records)
     )
