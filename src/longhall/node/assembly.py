@@ -71,6 +71,7 @@ from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.service.accounts import AccountService
 from longhall.service.administration import (
     AddGroup,
     AddHost,
@@ -139,6 +140,7 @@ class Node:
         self.service = Router(self.broker, self.queues, sessions)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
+        AccountService(self.hall).register(self.broker)
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
