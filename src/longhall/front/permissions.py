@@ -114,6 +114,13 @@ class Permissions:
             decision = self._decisions[need] = self._decide(need)
         return decision if isinstance(decision, bool) else _decide_now(decision, need, origin)
 
+    def denies(self, need: Need, origin: Origin) -> bool:
+        """True if a rule denies it, which is more than that no rule allows it."""
+        if self.is_administrator:
+            return False
+        denying = DENIED_BY[need.action]
+        return any(not rule.allow and rule.action in denying and holds(rule, origin) for rule in self._matching(need))
+
     def allows_some(self, action: Action, kind: Kind, origin: Origin) -> bool:
         """True if there is a name with which the user may do this, as far as rules say: Kafka's idempotent producers
         need to write to some topic. A deny for every name counts.

@@ -27,6 +27,7 @@ from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.console.api.access import access_routes
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
 from longhall.console.api.recovery import recovery_routes
@@ -41,6 +42,7 @@ from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
+from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
@@ -52,6 +54,7 @@ from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.guard import Guard
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
@@ -71,6 +74,7 @@ from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
 from longhall.service.administration import (
     AddGroup,
@@ -137,17 +141,30 @@ class Node:
         self.queues = QueueService(self.hall)
         self.broker = LocalBroker(self.queues)
         sessions = Sessions(self.queues.consumers)
-        self.service = Router(self.broker, self.queues, sessions)
+        self.guard = Guard(
+            self.hall.catalogue.directory,
+            world.clock.wall_ms,
+            self.queues,
+            authenticates=partial(_authenticates, self.hall.catalogue.directory),
+        )
+        self.service = Router(self.broker, self.queues, sessions, self.guard)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
         AccountService(self.hall).register(self.broker)
+        AccessService(self.hall).register(self.broker)
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
         door = Door(
-            self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings), self.service
+            self.hall,
+            self._coordinator,
+            self._transactor,
+            settings.data,
+            broker_settings(settings),
+            self.service,
+            self.guard,
         )
         self._kafka = KafkaServer(
             door,
@@ -201,8 +218,15 @@ class Node:
         registry.collect(process_families)
         registry.collect(build_families)
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
-        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
-        api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings, settings.http))
+        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *access_routes(self.guard), *self._doors.routes)
+        api = Api(
+            self.service,
+            routes,
+            budget,
+            self.known.credentials,
+            closed_api(settings, settings.http),
+            access=self.guard,
+        )
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
             partial(_door_status, "kafka", self._kafka.connections),
@@ -225,7 +249,7 @@ class Node:
                 api.answer_also(GROUP_ROUTES)
         main = self.cluster_node.main if self.cluster_node is not None else None
         self._configurations = BrokerConfigurationFollower(
-            self.hall, self.service.call if main is None else main.call, is_group=main is not None
+            self.hall, self.service.dispatch if main is None else main.call, is_group=main is not None
         )
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
@@ -346,7 +370,7 @@ class Node:
         upgrades = NodeUpgrades(self)
         broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
         broker.also(RaiseFeatureLevel, lambda op, caller: upgrades.upgrade(op.level, dry_run=op.dry_run))
-        broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller.address))
+        broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller))
         broker.also(ConfigureBroker, lambda op, caller: self._configure_broker(op))
         broker.also(ListBrokerConfigurations, lambda op, caller: self.hall.catalogue.brokers)
         broker.also(DescribeReplication, lambda op, caller: self._describe_replication())
@@ -505,6 +529,11 @@ def _of_the_leader(world: World, settings: Settings) -> Identity:
     if identity is None:
         raise LonghallError(Code.NOT_READY, f"{settings.data} has no data yet")
     return identity
+
+
+def _authenticates(directory: Directory) -> bool:
+    """True if clients have to log in: there are users, or it is not known yet whether there are."""
+    return bool(directory.accounts.users) or not directory.known
 
 
 def closed_api(settings: Settings, address: str) -> str:

@@ -38,7 +38,7 @@ class ManagementDoors:
             ),
         )
         routes = management_routes(self.managed, Rates(node.world.clock))
-        api = Api(node.service, routes, budget, credentials, closed, ManagementDialect(credentials))
+        api = Api(node.service, routes, budget, credentials, closed, ManagementDialect(credentials), node.guard)
         self._node = node
         self._management = HttpServer({}, service=api)
         self._prometheus = HttpServer({}, service=RabbitmqMetrics(self.managed, node.service))

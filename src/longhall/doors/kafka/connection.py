@@ -21,8 +21,10 @@ from typing import Final, cast, final
 
 from mypy_extensions import mypyc_attr
 
+from longhall.cluster.rpc.operation import Caller
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
+from longhall.front.identity import ANONYMOUS, caller_of
 from longhall.world.ports import Buffer
 
 SHARED_BYTES: Final = 256 * 1024
@@ -58,6 +60,11 @@ class Call:
         """The address of the client."""
         return self.connection.peer
 
+    @property
+    def caller(self) -> Caller:
+        """The client, for operations of the service."""
+        return caller_of(self.connection.principal, self.connection.peer)
+
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""
         assert self.buffers is None, "answered twice"
@@ -70,11 +77,12 @@ class Call:
 class ForwardedCall:
     """A request that another process was asked: its handlers know no more of it than this."""
 
-    __slots__ = ("header", "peer")
+    __slots__ = ("caller", "header", "peer")
 
-    def __init__(self, header: RequestHeader, peer: str) -> None:
+    def __init__(self, header: RequestHeader, caller: Caller) -> None:
         self.header = header
-        self.peer = peer
+        self.caller = caller
+        self.peer = caller.address
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -135,6 +143,7 @@ class Connection:
         self._parked_bytes = 0  # Of the budget, for frames that wait until something was answered.
         self._pool: Budget = gate.budget.unauthenticated
         self.arriving_since_s = 0.0  # When the frame that is arriving began; 0 if none is.
+        self.principal = ANONYMOUS
         self._serving = False
         self._flushing = False
         self._waits = 0

@@ -12,6 +12,8 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, cast, final
 
+from longhall.cluster.rpc.operation import Caller
+from longhall.doors.kafka.authorization import carry_out
 from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, Call, Connection, ForwardedCall, Gate
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.handlers.api_versions import refuse_version
@@ -184,7 +186,7 @@ class KafkaServer(Gate):
         outcome: Any
         if self.door.main is None and self.door.hall.leadership is None:  # A lone node answers everything itself.
             assert operation.handler is not None
-            outcome = operation.handler(self.door, request, call)
+            outcome = carry_out(self.door, operation.api, operation.handler, request, call)
         else:
             outcome = answer(self.door, operation, call, request)
         if isinstance(outcome, Message):
@@ -194,14 +196,15 @@ class KafkaServer(Gate):
         self.connections.track(task)
         call.on_close = partial(_cancel, task)
 
-    async def answer_forwarded(self, frame: bytes, address: str) -> bytes:
+    async def answer_forwarded(self, frame: bytes, caller: Caller) -> bytes:
         """Answer a request that another process was asked, as if its client had asked this one."""
         header = decode_request_header(frame)
         operation = OPERATIONS.get(header.api_key)
         if operation is None or operation.handler is None:
             raise LonghallError(Code.INVALID_REQUEST, f"a request of API {header.api_key} is not forwarded")
         request = decode_request(header.api_key, header.version, frame, header.at)
-        outcome: Any = operation.handler(self.door, request, ForwardedCall(header, address))
+        forwarded = ForwardedCall(header, caller)
+        outcome: Any = carry_out(self.door, operation.api, operation.handler, request, forwarded)
         message: Message = outcome if isinstance(outcome, Message) else await outcome
         return encode_response(header.correlation_id, header.api_key, header.version, message)
 
