@@ -9,7 +9,8 @@
 
 Every door makes a `Principal` when it authenticates a client, and passes `caller_of(principal, address)` with each
 operation. So the broker sees a `Caller`, whose `identity` is the user's name, and `principal_of(caller)` is the way
-back. An anonymous caller has the empty identity, tenant and kind. Calls of the node itself have no address either.
+back. An anonymous caller has the empty tenant and kind; its identity is empty or a name that nobody has checked (a user
+of AMQP, an address of HTTP). So the kind decides, never the identity. Calls of the node itself are anonymous too.
 
 This module does not know how a client proves its identity (`front/authenticator.py`), nor what it may do.
 """
@@ -42,6 +43,10 @@ class Principal(NamedTuple):
     def is_superuser(self) -> bool:
         """True if no permission is needed: administrators, and clients of doors without authentication."""
         return self.kind != USER_KIND
+
+    def shown_as(self, name: str) -> Principal:
+        """An anonymous client under the name that it gave, which nobody has checked; other clients as they are."""
+        return self._replace(user=name) if self.is_anonymous else self
 
 
 NODE_ITSELF: Final = Caller("", "", "", ADMINISTRATOR_KIND)  # What a node asks for itself, such as its metrics.

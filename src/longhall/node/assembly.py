@@ -28,6 +28,7 @@ from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.console.api.access import access_routes
+from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
 from longhall.console.api.recovery import recovery_routes
@@ -46,6 +47,7 @@ from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.login_guard import LoginGuard
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.server import SqsServer
@@ -53,14 +55,17 @@ from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
+from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.guard import Guard
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
+from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower, ConnectionLimits
 from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
+from longhall.node.directory_follower import DirectoryFollower
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.node.join_state import JoinState
 from longhall.node.management_doors import ManagementDoors
@@ -141,17 +146,23 @@ class Node:
         self.queues = QueueService(self.hall)
         self.broker = LocalBroker(self.queues)
         sessions = Sessions(self.queues.consumers)
+        is_group = place is not None and place.wing is not None
+        directory = Directory(known=False) if is_group else self.hall.catalogue.directory
+        directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
         self.guard = Guard(
-            self.hall.catalogue.directory,
+            directory,
             world.clock.wall_ms,
             self.queues,
-            authenticates=partial(_authenticates, self.hall.catalogue.directory),
+            authenticates=partial(_authenticates, directory, settings.authentication),
         )
         self.service = Router(self.broker, self.queues, sessions, self.guard)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
         AccountService(self.hall).register(self.broker)
         AccessService(self.hall).register(self.broker)
+        self.authentication = NodeAuthentication(
+            world, settings, directory, self.hall.queue_secret, self.known.credentials
+        )
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
@@ -173,13 +184,14 @@ class Node:
             settings.connections_max,
             settings.connections_per_address_max,
             settings.connection_idle_ms / 1000,
+            LoginGuard(self.authentication.door("kafka", settings.kafka), world.entropy, settings.kafka_session_ms_max),
         )
         self._sqs = SqsServer(
             SqsDoor(self.service, limits=sqs_limits_of(settings), keys=self.known.keys, clock=world.clock),
             budget,
             world.clock,
             world.entropy,
-            Verifier(self.known.credentials) if self.known.credentials is not None else None,
+            Verifier(self.authentication.door("sqs", settings.sqs)),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -190,7 +202,7 @@ class Node:
             world.clock,
             budget,
             lambda: self.service.leads and self.hall.storage_full,
-            self.known.credentials,
+            self.authentication.door("amqp", settings.amqp),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -199,10 +211,13 @@ class Node:
             sessions,
             world.entropy,
             budget,
-            self.known.credentials,
+            self.authentication.door("stomp", settings.stomp),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
+        self.authentication.close_with(self._amqp.close_outdated)
+        self.authentication.close_with(self._stomp.close_outdated)
+        self.authentication.close_with(self._kafka.close_outdated)
         ConnectionLimits(
             self.hall,
             settings.connections_max,
@@ -218,15 +233,12 @@ class Node:
         registry.collect(process_families)
         registry.collect(build_families)
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
-        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *access_routes(self.guard), *self._doors.routes)
-        api = Api(
-            self.service,
-            routes,
-            budget,
-            self.known.credentials,
-            closed_api(settings, settings.http),
-            access=self.guard,
-        )
+        accounts = AccountHandlers(self.authentication.secrets, world.clock)
+        own_routes = (*ROUTES, *accounts.routes(), *access_routes(self.guard))
+        routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
+        logins = self.authentication.door("http", settings.http)
+        closed = closed_api(settings, settings.http)
+        api = Api(self.service, routes, budget, logins, closed, access=self.guard)
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
             partial(_door_status, "kafka", self._kafka.connections),
@@ -251,6 +263,9 @@ class Node:
         self._configurations = BrokerConfigurationFollower(
             self.hall, self.service.dispatch if main is None else main.call, is_group=main is not None
         )
+        self.directory_follower = DirectoryFollower(
+            self.hall, directory, self.service.dispatch if main is None else main.call
+        )
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
@@ -274,10 +289,12 @@ class Node:
         if self.cluster_node is not None:
             await self.cluster_node.join()
             self._configurations.start()
+            self.directory_follower.start()
             return
         if self.colleagues is not None:
             await self.colleagues.join()
             self._configurations.start()
+            self.directory_follower.start()
             return
         self.status.state = None
 
@@ -431,6 +448,7 @@ class Node:
         )
         await self._scaler.stop()
         await self._configurations.stop()
+        await self.directory_follower.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
@@ -471,6 +489,7 @@ class Node:
         self.hall.background.close()
         await self._scaler.stop()
         await self._configurations.stop()
+        await self.directory_follower.stop()
         self.status.state = self.status.state or "starting anew"
         await self.scrubber.stop()
         self.hall.commits.abandon()  # Nothing is written after this.
@@ -531,13 +550,13 @@ def _of_the_leader(world: World, settings: Settings) -> Identity:
     return identity
 
 
-def _authenticates(directory: Directory) -> bool:
-    """True if clients have to log in: there are users, or it is not known yet whether there are."""
-    return bool(directory.accounts.users) or not directory.known
+def _authenticates(directory: Directory, mode: str) -> bool:
+    """True if permissions count: clients log in as users, or it is not known yet whether there are any."""
+    return mode == REQUIRED or (mode != NONE and (bool(directory.accounts.users) or not directory.known))
 
 
 def closed_api(settings: Settings, address: str) -> str:
     """Why an API at this address refuses all requests; empty if it serves them."""
-    if settings.credentials or parse_address(address).is_loopback:
+    if settings.credentials or settings.authentication != "none" or parse_address(address).is_loopback:
         return ""
-    return "the API is open on loopback only, or to those who have credentials: start the node with --credentials"
+    return "the API is open on loopback only, or to users who log in: this node was started with authentication = none"

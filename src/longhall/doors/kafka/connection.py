@@ -22,6 +22,7 @@ from typing import Final, cast, final
 from mypy_extensions import mypyc_attr
 
 from longhall.cluster.rpc.operation import Caller
+from longhall.doors.kafka.sasl import SaslSession
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
 from longhall.front.identity import ANONYMOUS, caller_of
@@ -129,6 +130,10 @@ class Connection:
         self.peer = ""
         self.active_s = 0.0  # When the last complete request came.
         self.requests = 0
+        self.principal = ANONYMOUS
+        self.sasl: SaslSession | None = None  # From the first request on.
+        self.is_cleared = True  # False while the client must authenticate first.
+        self.cleared_until_s = NEVER_S
         self._gate = gate
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -508,7 +513,7 @@ class Connection:
         self._serving = True
         self._gate.serve(self, frame)
         self._serving = False
-        if self._arrival is None:
+        if self._arrival is None and self.is_cleared:
             self._pool = self._gate.budget  # Its first request could be read.
         if len(self._slots) > before:
             self._held[id(self._slots[-1])] = len(frame)

@@ -40,6 +40,7 @@ from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import SMALL_BYTES_MAX, Arrival
+from longhall.front.identity import Principal
 
 if TYPE_CHECKING:
     from longhall.doors.stomp.server import StompServer
@@ -66,6 +67,7 @@ class StompConnection(asyncio.Protocol):
         self.peer = ""
         self.host = DEFAULT_HOST
         self.user = ""
+        self.principal: Principal | None = None  # Until the login.
         self.caller = Caller()
         self.version = V1_0
         self.state = NEW
