@@ -10,6 +10,7 @@ import pytest
 from house.permission_table import PAGE, may, render, unguarded
 from longhall.cluster.rpc.operation import Operation
 from longhall.console.api.access import access_routes
+from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.exchanges import EXCHANGE_ROUTES, definition_routes
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
@@ -30,7 +31,8 @@ NONE: Any = None
 
 def _routes() -> list[tuple[str, Route]]:
     own = (*ROUTES, *EXCHANGE_ROUTES, *HOST_ROUTES, *GROUP_ROUTES, *SCRUB_ROUTES, *UPGRADE_ROUTES)
-    made = (*access_routes(NONE), *definition_routes(NONE, NONE, NONE, NONE), *recovery_routes(NONE))
+    accounts = AccountHandlers(NONE, NONE).routes()
+    made = (*accounts, *access_routes(NONE), *definition_routes(NONE, NONE, NONE, NONE), *recovery_routes(NONE))
     managed = management_routes(NONE, NONE)
     return [*(("/api/v1/", one) for one in (*own, *made)), *(("/api/", one) for one in managed)]
 

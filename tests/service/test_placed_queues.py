@@ -206,7 +206,7 @@ def test_a_settle_with_sends_stays_in_one_wing() -> None:
             back = WriteBack(queue=queue, messages=[Outgoing(body=b"done " + one.body) for one in deliveries])
             return SettleWithSends("q", [one.receipt for one in deliveries], [back])
 
-        call = house.service.call
+        call = house.service.dispatch
         assert await refused(call(settle("results", first, second))) is Code.INVALID_REQUEST
         assert await refused(call(settle("central", first))) is Code.UNKNOWN_QUEUE
         await call(settle("results", first))

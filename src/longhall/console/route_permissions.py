@@ -96,10 +96,28 @@ _EXCHANGE_ROUTES: Final = (
     "POST definitions",
     "POST definitions/*",
 )
+_ACCOUNT_ROUTES: Final = (
+    "GET tenants",
+    "POST tenants",
+    "PATCH tenants/*",
+    "DELETE tenants/*",
+    "GET users",
+    "POST users",
+    "GET users/*",
+    "PATCH users/*",
+    "DELETE users/*",
+    "POST users/*/password",
+    "POST users/*/access-keys",
+    "DELETE access-keys/*",
+    "POST users/*/tokens",
+    "DELETE tokens/*",
+)
 _ACCESS_ROUTES: Final = ("GET access/rules", "POST access/rules", "DELETE access/rules/*", "PUT access/roles/*")
 
 QUEUE_API: Final[dict[str, RoutePermission]] = {
-    **dict.fromkeys((*_QUEUE_ROUTES, *_EXCHANGE_ROUTES, *_CLUSTER_ROUTES, *_ACCESS_ROUTES), BY_OPERATIONS),
+    **dict.fromkeys(
+        (*_QUEUE_ROUTES, *_EXCHANGE_ROUTES, *_CLUSTER_ROUTES, *_ACCOUNT_ROUTES, *_ACCESS_ROUTES), BY_OPERATIONS
+    ),
     "GET access/explain": _need(on_cluster(Action.DESCRIBE)),
     "POST cluster/recover": _OPERATE,
 }
