@@ -42,6 +42,12 @@ Handler = Callable[[Door, Any, Any], Any]
 Outcome = Message | Coroutine[Any, Any, Message]
 Refused = list[tuple[str, Message]]  # Rows of the response, by their field.
 
+SAID: Final = {
+    TOPIC_REFUSED: "Topic authorization failed.",
+    GROUP_REFUSED: "Group authorization failed.",
+    CLUSTER_REFUSED: "Cluster authorization failed.",
+    TRANSACTIONAL_ID_REFUSED: "Transactional Id authorization failed.",
+}
 TRANSACTION_KEYS: Final = 1  # FindCoordinator's type of key.
 NOT_ATTEMPTED: Final = 55
 
@@ -154,10 +160,10 @@ def _refuse_whole(api: Api, request: Any, version: int, error: int) -> Message:
     if special is not None:
         return special(api, request, error)
     if "error_code" in api.response.TABLE and api.name not in _BY_ROWS:
-        response = api.response(error_code=error)
         if "member_id" in api.response.TABLE:
-            response = refuse(api, request, version, error)
-        return response
+            return refuse(api, request, version, error)
+        said = {"error_message": SAID[error]} if "error_message" in api.response.TABLE else {}
+        return api.response(error_code=error, **said)
     return refuse(api, request, version, error)
 
 
@@ -183,8 +189,7 @@ def _refuse_rules(api: Api, request: Any, error: int) -> Message:
     field = "results" if api.name == "CreateAcls" else "filter_results"
     asked = request.creations if api.name == "CreateAcls" else request.filters
     row = api.response.TABLE[field].of
-    said = "Cluster authorization failed."
-    return api.response(**{field: [row(error_code=error, error_message=said) for _ in asked]})
+    return api.response(**{field: [row(error_code=error, error_message=SAID[error]) for _ in asked]})
 
 
 def _refuse_coordinator(api: Api, request: Any, error: int) -> Message:
@@ -273,14 +278,13 @@ def _split_configs(door: Door, access: Guard, caller: Caller, api: Api, request:
             kept.append(one)
         else:
             made = refused_row(row, one, ERROR_OF_KIND[kind])
-            made.error_message = f"{_WORDS[kind]} authorization failed."  # type: ignore[attr-defined]
+            made.error_message = SAID[ERROR_OF_KIND[kind]]  # type: ignore[attr-defined]
             refused.append((field, made))
     request.resources = kept
     return refused
 
 
 _KIND_OF_RESOURCE: Final = {2: Kind.TOPIC, 32: Kind.GROUP}
-_WORDS: Final = {Kind.TOPIC: "Topic", Kind.GROUP: "Group", Kind.CLUSTER: "Cluster"}
 
 
 def _split_coordinators(door: Door, access: Guard, caller: Caller, api: Api, request: Any) -> Refused:
