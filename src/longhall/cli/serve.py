@@ -61,6 +61,13 @@ def serve(
     credentials: Annotated[
         str | None, typer.Option(metavar="FILE", help="Access keys and secrets that SQS requests must be signed with.")
     ] = None,
+    authentication: Annotated[
+        str | None, typer.Option(help="auto, required or none: whether clients must log in.", show_default="auto")
+    ] = None,
+    master_key: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The key that seals the secrets of access keys, of mode 600."),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Processes that serve clients.", show_default="1")
     ] = None,
@@ -114,6 +121,8 @@ def serve(
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,
             credentials=credentials,
+            authentication=authentication,
+            master_key=master_key,
             workers=workers,
             insecure=insecure or None,
             coordinator=coordinator,
