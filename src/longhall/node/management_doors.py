@@ -38,7 +38,7 @@ class ManagementDoors:
             ),
         )
         routes = management_routes(self.managed, Rates(node.world.clock))
-        api = Api(node.service, routes, budget, logins, closed, ManagementDialect(logins))
+        api = Api(node.service, routes, budget, logins, closed, ManagementDialect(logins), node.guard)
         self._node = node
         self._management = HttpServer({}, service=api)
         self._prometheus = HttpServer({}, service=RabbitmqMetrics(self.managed, node.service))

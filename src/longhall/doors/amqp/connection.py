@@ -409,6 +409,16 @@ class AmqpConnection(asyncio.Protocol):
             method_frame(channel.number, methods.CHANNEL_CLOSE, error.reply, error.short_text, class_id, method_id)
         )
 
+    def close_revoked(self) -> None:
+        """Close the channels with a consumer that the user may not have any more: its permissions have changed."""
+        if not self.service.is_guarded:
+            return
+        for channel, consumer in list(self.consumers.values()):
+            try:
+                self.service.check(consumer.operation(self.session_id, channel.number), self.caller)
+            except LonghallError as error:
+                self.fail(channel, errors.error_of(error), methods.BASIC_CONSUME)
+
     async def leave(self, channel: Channel) -> None:
         """End the consumers of a channel, and give back what it holds."""
         keys = [consumer.key for consumer in channel.consumers.values() if consumer.key]
@@ -452,13 +462,18 @@ class AmqpConnection(asyncio.Protocol):
             raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
 
     async def _open(self, host: str) -> None:
+        principal = self.handshake.principal
+        assert principal is not None
+        caller = caller_of(principal.shown_as(self.handshake.user), self.peer)
+        if not self.service.may_enter(host, caller):
+            text = f"access to vhost '{host}' refused for user '{self.handshake.user}'"
+            self._refuse(AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_OPEN))
+            return
         if not await has_virtual_host(self.service, host):
             self._refuse(AmqpError(errors.NOT_ALLOWED, f"vhost {host} not found", methods.CONNECTION_OPEN))
             return
         self.host = host
-        principal = self.handshake.principal
-        assert principal is not None
-        self.caller = caller_of(principal.shown_as(self.handshake.user), self.peer)
+        self.caller = caller
         self.handshake.state = "running"
         self.write(method_frame(0, methods.CONNECTION_OPEN_OK, ""))
 

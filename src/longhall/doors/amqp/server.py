@@ -123,7 +123,9 @@ class AmqpServer:
         return self.authentication.login(user, password, address)
 
     def close_outdated(self) -> None:
-        """Close the connections of users that may not be logged in any more: the directory has changed."""
+        """Close the connections of users that may not be logged in any more, and the channels whose consumers they may
+        not have any more: the directory has changed.
+        """
         authentication = self.authentication
         if authentication is None:
             return
@@ -131,6 +133,8 @@ class AmqpServer:
             principal = connection.handshake.principal
             if principal is not None and not authentication.may_go_on(principal):
                 connection.force("broker forced connection closure with reason 'user credentials have changed'")
+            else:
+                connection.close_revoked()
 
     def new_origin(self) -> ConnectionOrigin:
         """Where a new connection comes from."""

@@ -63,9 +63,9 @@ class Door:
             self._names[url] = name
         return name
 
-    async def queue(self, url: str) -> QueueView:
+    async def queue(self, url: str, caller: Caller) -> QueueView:
         """The queue of a request, as its leader knows it. UNKNOWN_QUEUE if there is none."""
-        return await self.service.call(DescribeQueue(self.name_of(url)))
+        return await self.service.call(DescribeQueue(self.name_of(url)), caller.identity)
 
     def check_key(self, view: QueueView) -> None:
         """Raises SqsError if the queue's key cannot be used. For requests that send or receive messages."""

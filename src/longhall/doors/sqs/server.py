@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
 from longhall.broker.pending import Pending, Watcher
+from longhall.doors.sqs.access import denied
 from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
 from longhall.doors.sqs.door import Caller, Door, Later
@@ -31,6 +32,7 @@ from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.guard import AccessRefused
 from longhall.front.http import HttpConnection, factory_of
 from longhall.front.identity import ANONYMOUS, Principal
 from longhall.front.refused_requests import RefusedRequests
@@ -249,7 +251,7 @@ class SqsServer(HttpGate):
         if view is not None:
             self._handle(call, operation, request, caller, view, as_query)
         else:
-            found = self.door.service.find(name)
+            found = self.door.service.find(name, caller.identity)
             found.when_done(partial(self._found, call, operation, request, caller, as_query))
 
     def _found(
@@ -330,7 +332,9 @@ class SqsServer(HttpGate):
 
     def fail(self, call: HttpCall, error: BaseException, *, as_query: bool) -> None:
         """Answer with the error that a failure means in this dialect."""
-        if isinstance(error, LonghallError):
+        if isinstance(error, AccessRefused):
+            error = denied(error, call.action, self.door)
+        elif isinstance(error, LonghallError):
             error = translate(error)
         if not isinstance(error, SqsError):
             _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
