@@ -21,6 +21,7 @@ from longhall.front.admission import SMALL_BYTES_MAX
 from longhall.front.calls import HttpCall
 from longhall.front.http_bodies import BodyAdmission
 from longhall.front.http_states import BETWEEN, BODY, HEAD, LAST, OPEN
+from longhall.front.not_admitted import note_tls
 
 if TYPE_CHECKING:
     from longhall.front.http import HttpConnection
@@ -67,6 +68,8 @@ class RequestReader:
         except httptools.HttpParserUpgrade:
             self._connection.refuse(HTTPStatus.NOT_IMPLEMENTED, "nothing is upgraded here")
         except httptools.HttpParserError:
+            if not self.count:
+                note_tls("http", self._connection.peer, data, self._connection.loop.time())
             self._connection.refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
         if self._fed_bytes > HEAD_BYTES_MAX:
             self._check_bounds()

@@ -52,6 +52,7 @@ from longhall.doors.amqp.wire.frames import (
 )
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.exchanges.field_table import MalformedTable
+from longhall.front.not_admitted import note_tls
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -204,6 +205,7 @@ class AmqpConnection(asyncio.Protocol):
         if len(data) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(data):
             return 0
         if not data.startswith(PROTOCOL_HEADER):
+            note_tls("amqp", self.peer, data, self._loop.time())
             self.write(PROTOCOL_HEADER)
             self._flush()
             self.close()

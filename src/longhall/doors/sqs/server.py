@@ -227,8 +227,12 @@ class SqsServer(HttpGate):
     ) -> None:
         self._throttle(operation.waits)
         trace = call.headers.get(b"x-amzn-trace-id")
+        origin = call.connection.origin
         caller = Caller(
-            call.headers.get(b"host", b"").decode("latin-1"), access_key, "" if trace is None else decode(trace) or ""
+            call.headers.get(b"host", b"").decode("latin-1"),
+            access_key,
+            "" if trace is None else decode(trace) or "",
+            "" if origin is None else "https" if origin.is_tls else "http",
         )
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)
