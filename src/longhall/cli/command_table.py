@@ -49,6 +49,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "pipeline", "app", "Jobs on Spark: archive, replay, sql, report, reconcile. They need longhall[spark] and Java."
     ),
     "cluster": CommandEntry("cluster", "app", "Nodes that keep one hall together."),
+    "certificates": CommandEntry("certificates", "app", "Certificates of a test authority, for TLS."),
     "bench": CommandEntry(
         "bench", "bench", "Produce and consume at full speed for a few seconds, in a topic of its own."
     ),

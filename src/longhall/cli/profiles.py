@@ -14,6 +14,8 @@ Profiles are in $XDG_CONFIG_HOME/longhall/config.toml (or ~/.config):
     http = "10.0.0.5:8080"
     access_key = "ALICE"           # Where the node asks for credentials; or LONGHALL_ACCESS_KEY and LONGHALL_SECRET.
     secret = "wonderland"
+    ca = "/etc/longhall/ca.crt"    # Where the node speaks TLS: its authority; or longhall --ca, or LONGHALL_CA.
+    certificate = "alice.crt"      # Where it asks for a certificate, with key = "alice.key".
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from typing import Final, NamedTuple
 
 from longhall.cli.addresses import DEFAULT_ADDRESS, DEFAULT_HTTP
 from longhall.cli.exits import CommandError, Exit
+from longhall.client.tls import ClientTls, tls_of_environment
 
-_KEYS: Final = ("address", "http", "access_key", "secret")
+_KEYS: Final = ("address", "http", "access_key", "secret", "ca", "certificate", "key")
 
 
 class HttpTarget(NamedTuple):
@@ -36,6 +39,20 @@ class HttpTarget(NamedTuple):
     address: str
     access_key: str = ""
     secret: str = ""
+    tls: ClientTls = ClientTls()
+
+
+def find_tls(profile: str | None, environment: Mapping[str, str] = os.environ) -> ClientTls:
+    """The files for TLS: those of the environment, which `longhall --ca` sets, else those of the profile."""
+    given = tls_of_environment(environment)
+    if given != ClientTls():
+        return given
+    found = _find_profile(profile, environment)
+    return _tls_of(found[2]) if found is not None else given
+
+
+def _tls_of(fields: Mapping[str, str]) -> ClientTls:
+    return ClientTls(*(fields.get(name, "") for name in ("ca", "certificate", "key")))
 
 
 def find_address(address: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -68,6 +85,7 @@ def find_http(http: str | None, profile: str | None, environment: Mapping[str, s
         given or DEFAULT_HTTP,
         environment.get("LONGHALL_ACCESS_KEY") or fields.get("access_key", ""),
         environment.get("LONGHALL_SECRET") or fields.get("secret", ""),
+        tls_of_environment(environment) if environment.get("LONGHALL_CA") else _tls_of(fields),
     )
 
 
