@@ -45,11 +45,6 @@ class Credentials:
         """The secret of an access key; None if the key is unknown."""
         return self._secrets.get(access_key)
 
-    def basic(self, authorization: bytes | None) -> str | None:
-        """The access key of an HTTP Basic `Authorization` header; None if the key or its secret is wrong."""
-        login = basic_login(authorization)
-        return login[0] if login is not None and self.matches(*login) else None
-
     def matches(self, access_key: str, shown: str) -> bool:
         """True if this is the secret of an access key."""
         secret = self._secrets.get(access_key, "")

@@ -27,6 +27,7 @@ from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
 from longhall.console.api.recovery import recovery_routes
@@ -41,9 +42,11 @@ from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
+from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.login_guard import LoginGuard
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.server import SqsServer
@@ -55,9 +58,11 @@ from longhall.front.connection_registry import ConnectionRegistry
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
+from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower, ConnectionLimits
 from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
+from longhall.node.directory_follower import DirectoryFollower
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.node.join_state import JoinState
 from longhall.node.management_doors import ManagementDoors
@@ -72,6 +77,7 @@ from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls, has_tls
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.service.accounts import AccountService
 from longhall.service.administration import (
     AddGroup,
     AddHost,
@@ -146,6 +152,13 @@ class Node:
         self.service = Router(self.broker, self.queues, sessions)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
+        AccountService(self.hall).register(self.broker)
+        is_group = place is not None and place.wing is not None
+        directory = Directory(known=False) if is_group else self.hall.catalogue.directory
+        directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
+        self.authentication = NodeAuthentication(
+            world, settings, directory, self.hall.queue_secret, self.known.credentials
+        )
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
@@ -161,13 +174,14 @@ class Node:
             settings.connections_max,
             settings.connections_per_address_max,
             settings.connection_idle_ms / 1000,
+            LoginGuard(self.authentication.door("kafka", settings.kafka), world.entropy, settings.kafka_session_ms_max),
         )
         self._sqs = SqsServer(
             SqsDoor(self.service, limits=sqs_limits_of(settings), keys=self.known.keys, clock=world.clock),
             budget,
             world.clock,
             world.entropy,
-            Verifier(self.known.credentials) if self.known.credentials is not None else None,
+            Verifier(self.authentication.door("sqs", settings.sqs)),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -178,7 +192,7 @@ class Node:
             world.clock,
             budget,
             lambda: self.service.leads and self.hall.storage_full,
-            self.known.credentials,
+            self.authentication.door("amqp", settings.amqp),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -187,10 +201,13 @@ class Node:
             sessions,
             world.entropy,
             budget,
-            self.known.credentials,
+            self.authentication.door("stomp", settings.stomp),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
+        self.authentication.close_with(self._amqp.close_outdated)
+        self.authentication.close_with(self._stomp.close_outdated)
+        self.authentication.close_with(self._kafka.close_outdated)
         ConnectionLimits(
             self.hall,
             settings.connections_max,
@@ -206,8 +223,10 @@ class Node:
         registry.collect(process_families)
         registry.collect(build_families)
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
-        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
-        api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings, settings.http))
+        accounts = AccountHandlers(self.authentication.secrets, world.clock)
+        routes = (*ROUTES, *accounts.routes(), *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
+        logins = self.authentication.door("http", settings.http)
+        api = Api(self.service, routes, budget, logins, closed_api(settings, settings.http))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
             partial(_door_status, "kafka", self._kafka.connections),
@@ -232,6 +251,9 @@ class Node:
         self._configurations = BrokerConfigurationFollower(
             self.hall, self.service.call if main is None else main.call, is_group=main is not None
         )
+        self.directory_follower = DirectoryFollower(
+            self.hall, directory, self.service.call if main is None else main.call
+        )
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
@@ -255,10 +277,12 @@ class Node:
         if self.cluster_node is not None:
             await self.cluster_node.join()
             self._configurations.start()
+            self.directory_follower.start()
             return
         if self.colleagues is not None:
             await self.colleagues.join()
             self._configurations.start()
+            self.directory_follower.start()
             return
         self.status.state = None
 
@@ -353,7 +377,7 @@ class Node:
         upgrades = NodeUpgrades(self)
         broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
         broker.also(RaiseFeatureLevel, lambda op, caller: upgrades.upgrade(op.level, dry_run=op.dry_run))
-        broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller.address))
+        broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller))
         broker.also(ConfigureBroker, lambda op, caller: self._configure_broker(op))
         broker.also(ListBrokerConfigurations, lambda op, caller: self.hall.catalogue.brokers)
         broker.also(DescribeReplication, lambda op, caller: self._describe_replication())
@@ -414,6 +438,7 @@ class Node:
         )
         await self._scaler.stop()
         await self._configurations.stop()
+        await self.directory_follower.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
@@ -454,6 +479,7 @@ class Node:
         self.hall.background.close()
         await self._scaler.stop()
         await self._configurations.stop()
+        await self.directory_follower.stop()
         self.status.state = self.status.state or "starting anew"
         await self.scrubber.stop()
         self.hall.commits.abandon()  # Nothing is written after this.
@@ -516,6 +542,6 @@ def _of_the_leader(world: World, settings: Settings) -> Identity:
 
 def closed_api(settings: Settings, address: str) -> str:
     """Why an API at this address refuses all requests; empty if it serves them."""
-    if settings.credentials or parse_address(address).is_loopback:
+    if settings.credentials or settings.authentication != "none" or parse_address(address).is_loopback:
         return ""
-    return "the API is open on loopback only, or to those who have credentials: start the node with --credentials"
+    return "the API is open on loopback only, or to users who log in: this node was started with authentication = none"

@@ -27,11 +27,13 @@ from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, ReplicationGroup
 from longhall.coordination.tree_client import worker_coordinator
 from longhall.coordination.watches import report_failure
+from longhall.directory.directory import Directory
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import DOORS, parse_address
 from longhall.node.assembly import Node, closed_api
+from longhall.node.authentication import NodeAuthentication
 from longhall.node.cluster_secret import SecretFile, coordinator_of
 from longhall.node.credentials import Known
 from longhall.node.descriptors import fit, say_what_is_less
@@ -267,6 +269,8 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     known = Known(settings.credentials, settings.keys)
+    # The users are in the log, which is not read here: only a file of credentials lets others in.
+    logins = NodeAuthentication(world, settings, Directory(), bytes.fromhex(identity.secret), known.credentials)
     secrets = life.secret_file.secrets if life.secret_file is not None else None
     waiting = RecordWait(world, coordinator, identity, member_file, report, doubt, secrets)
     work = asyncio.ensure_future(
@@ -274,7 +278,7 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
             parse_address(settings.peers),
             parse_address(settings.http),
             settings.rack,
-            known.credentials,
+            logins.door("http", settings.http),
             closed_api(settings, settings.http),
             life.tls.network_of("http") if life.tls is not None else world.network,
         )

@@ -28,7 +28,7 @@ class ManagementDoors:
 
     def __init__(self, node: Node, amqp: AmqpServer, budget: Budget, closed: str) -> None:
         """`closed` is the reason to refuse all requests to the management API; empty to serve them."""
-        credentials = node.known.credentials
+        logins = node.authentication.door("management", node.settings.management)
         self.managed = NodeManagement(node, amqp)
         definitions = DefinitionHandlers(self.managed)
         self.routes = (
@@ -38,7 +38,7 @@ class ManagementDoors:
             ),
         )
         routes = management_routes(self.managed, Rates(node.world.clock))
-        api = Api(node.service, routes, budget, credentials, closed, ManagementDialect(credentials))
+        api = Api(node.service, routes, budget, logins, closed, ManagementDialect(logins))
         self._node = node
         self._management = HttpServer({}, service=api)
         self._prometheus = HttpServer({}, service=RabbitmqMetrics(self.managed, node.service))

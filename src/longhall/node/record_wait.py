@@ -34,7 +34,7 @@ from longhall.console.http import HttpServer, Response, plain
 from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, MemberDescription, ShardState
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
-from longhall.front.credentials import Credentials
+from longhall.front.authenticator import DoorAuthentication
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address
 from longhall.node.join_state import RecordDoubted
@@ -115,14 +115,14 @@ class RecordWait:
         peers_at: Address,
         http: Address,
         rack: str,
-        credentials: Credentials | None,
+        logins: DoorAuthentication,
         closed: str,
         network: Network | None = None,
     ) -> None:
         """Wait for a record that this node can accept. CoordinationError if the coordinator does not answer."""
         _log.error("this node is halted: %s", self._doubt)
         api = Api(
-            cast(Router, None), recovery_routes(NodeRecovery(self.recovery)), Budget(BODIES_BYTES), credentials, closed
+            cast(Router, None), recovery_routes(NodeRecovery(self.recovery)), Budget(BODIES_BYTES), logins, closed
         )
         console = HttpServer({"/healthz": _well, "/readyz": self._unready}, service=api)
         try:

@@ -241,6 +241,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "it every key is taken for good. SIGHUP reads it again."
         ),
     ] = None
+    authentication: Annotated[
+        Literal["auto", "required", "none"],
+        Meta(
+            description="Whether clients must log in: auto asks as soon as the directory has users, and always at "
+            "addresses that others can reach; required asks always; none never."
+        ),
+    ] = "auto"
+    master_key: Annotated[
+        str | None,
+        Meta(
+            description="A file with the key under which the secrets of access keys are sealed, the same on every node "
+            "of a cluster. Without it a standalone node makes master.key in its data directory."
+        ),
+    ] = None
+    kafka_session_ms_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=30 * 24 * 3_600_000,
+            description="Kafka clients must authenticate again after this time, on the same connection; 0: never.",
+            extra={"kind": DURATION},
+        ),
+    ] = 0
     insecure: Annotated[
         bool, Meta(description="Listen on addresses that others can reach without authentication and encryption.")
     ] = False
@@ -356,11 +379,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=6,
+            le=7,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 6
+    ] = 7
     scale_hook: Annotated[
         str | None,
         Meta(

@@ -14,6 +14,7 @@ from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, O
 from longhall.service import (
     administration,
     broker_operations,
+    directory_operations,
     exchange_operations,
     kafka_operations,
     policy_operations,
@@ -39,6 +40,7 @@ _MODULES: Final = (
     policy_operations,
     administration,
     broker_operations,
+    directory_operations,
     kafka_operations,
     topic_operations,
     transaction_operations,

@@ -59,6 +59,8 @@ TO_CONFIRM: Final = frozenset(
         Code.TOPIC_EXISTS,
         Code.UNKNOWN_MESSAGE,
         Code.MOVE_UNKNOWN,
+        Code.UNKNOWN_ENTRY,
+        Code.ENTRY_EXISTS,
     }
 )
 

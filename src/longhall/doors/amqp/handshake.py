@@ -11,13 +11,14 @@ from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.doors.amqp.wire.methods import METHODS, Arguments
 from longhall.exchanges.field_table import MalformedTable, decode_table
+from longhall.front.identity import Principal
 
 FRAME_MAX: Final = 131_072
 FRAME_MIN: Final = 4096
 CHANNELS_MAX: Final = 2047
 HEARTBEAT_S: Final = 60
 
-Login = Callable[[str, str], bool]
+Login = Callable[[str, str], Principal | None]
 
 
 @final
@@ -27,6 +28,7 @@ class Handshake:
     def __init__(self, login: Login) -> None:
         self.state = "header"
         self.user = ""
+        self.principal: Principal | None = None  # Until the login.
         self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
         self.capabilities: dict[str, Any] = {}
@@ -56,7 +58,8 @@ class Handshake:
 
     def update(self, secret: bytes) -> bool:
         """Check a new secret of the same user."""
-        return self._login(self.user, secret.decode(errors="replace"))
+        principal = self._login(self.user, secret.decode(errors="replace"))
+        return principal is not None and principal == self.principal
 
     def _start(self, arguments: Arguments) -> None:
         properties, mechanism, response, _ = arguments
@@ -72,10 +75,12 @@ class Handshake:
             user, password = _amqplain(response)
         else:
             raise AmqpError(errors.COMMAND_INVALID, f"unknown authentication mechanism '{mechanism}'")
-        if not self._login(user, password):
+        principal = self._login(user, password)
+        if principal is None:
             text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             raise AmqpError(errors.ACCESS_REFUSED, text)
         self.user = user
+        self.principal = principal
         self.mechanism = mechanism
 
     def _tune(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:

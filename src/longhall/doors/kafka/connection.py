@@ -21,8 +21,11 @@ from typing import Final, cast, final
 
 from mypy_extensions import mypyc_attr
 
+from longhall.cluster.rpc.operation import Caller
+from longhall.doors.kafka.sasl import SaslSession
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
+from longhall.front.identity import ANONYMOUS, caller_of
 from longhall.front.not_admitted import note_tls
 from longhall.front.origins import Origin, origin_of
 from longhall.world.ports import Buffer
@@ -60,6 +63,11 @@ class Call:
         """The address of the client."""
         return self.connection.peer
 
+    @property
+    def caller(self) -> Caller:
+        """The client, for operations of the service."""
+        return caller_of(self.connection.principal, self.connection.peer)
+
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""
         assert self.buffers is None, "answered twice"
@@ -72,11 +80,12 @@ class Call:
 class ForwardedCall:
     """A request that another process was asked: its handlers know no more of it than this."""
 
-    __slots__ = ("header", "peer")
+    __slots__ = ("caller", "header", "peer")
 
-    def __init__(self, header: RequestHeader, peer: str) -> None:
+    def __init__(self, header: RequestHeader, caller: Caller) -> None:
         self.header = header
-        self.peer = peer
+        self.caller = caller
+        self.peer = caller.address
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -124,6 +133,10 @@ class Connection:
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
         self.active_s = 0.0  # When the last complete request came.
         self.requests = 0
+        self.principal = ANONYMOUS
+        self.sasl: SaslSession | None = None  # From the first request on.
+        self.is_cleared = True  # False while the client must authenticate first.
+        self.cleared_until_s = NEVER_S
         self._gate = gate
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -505,7 +518,7 @@ class Connection:
         self._serving = True
         self._gate.serve(self, frame)
         self._serving = False
-        if self._arrival is None:
+        if self._arrival is None and self.is_cleared:
             self._pool = self._gate.budget  # Its first request could be read.
         if len(self._slots) > before:
             self._held[id(self._slots[-1])] = len(frame)

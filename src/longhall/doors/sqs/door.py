@@ -8,12 +8,12 @@ from typing import Any, final
 
 from longhall.broker.pending import Pending
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR
-from longhall.cluster.rpc.operation import Caller as ServiceCaller
 from longhall.doors.sqs.addresses import queue_of_url
 from longhall.doors.sqs.keys import Keys
 from longhall.doors.sqs.limits import SendRate, SqsLimits
 from longhall.doors.sqs.wire.faults import THROTTLED, SqsError
 from longhall.doors.sqs.wire.results import Result
+from longhall.front.identity import Principal, caller_of
 from longhall.queues.messages import QueueView
 from longhall.service.queue_operations import DescribeQueue
 from longhall.service.router import Router
@@ -107,11 +107,11 @@ class Later:
 class Caller:
     """The client of a request, as a handler sees it."""
 
-    __slots__ = ("access_key", "host", "identity", "scheme", "trace")
+    __slots__ = ("host", "identity", "scheme", "sender", "trace")
 
-    def __init__(self, host: str, access_key: str, trace: str = "", scheme: str = "") -> None:
+    def __init__(self, host: str, principal: Principal, trace: str = "", address: str = "", scheme: str = "") -> None:
         self.host = host
         self.scheme = scheme  # Of its connection: a balancer may have ended TLS; empty for that of the door.
-        self.access_key = access_key
+        self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
-        self.identity = ServiceCaller(access_key) if access_key else NOBODY_IN_PARTICULAR
+        self.identity = NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address)

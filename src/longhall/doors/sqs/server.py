@@ -32,6 +32,7 @@ from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.http import HttpConnection, factory_of
+from longhall.front.identity import ANONYMOUS, Principal
 from longhall.front.refused_requests import RefusedRequests
 from longhall.front.timeouts import Timeouts
 from longhall.meters import Histogram
@@ -144,8 +145,8 @@ class SqsServer(HttpGate):
         histogram.observe(now_s - call.started_s)
 
     def serve(self, call: HttpCall) -> None:
-        if self._verifier is None:
-            call.connection.know()  # Without credentials every client counts as authenticated.
+        if not self._asks():
+            call.connection.know()  # Without authentication every client counts as authenticated.
         target = call.headers.get(b"x-amz-target")
         if target is None:
             self._serve_query(call)
@@ -157,13 +158,13 @@ class SqsServer(HttpGate):
                     self._refuse_method(call)
                     return
                 raise SqsError(faults.UNKNOWN_OPERATION, "There is no such operation.")
-            access_key = ""
-            if self._verifier is not None:
-                access_key = self._verify(call)
+            principal = ANONYMOUS
+            if self._asks():
+                principal = self._verify(call)
             elif b"origin" in call.headers:  # A page cannot send the target header without an `Origin`.
                 raise from_page()
             call.action = operation.action
-            self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
+            self._start(call, operation, operation.decode(call.body), principal, as_query=False)
         except SqsError as error:
             self.refuse(call, error, as_query=False)
         except Exception as error:
@@ -190,9 +191,9 @@ class SqsServer(HttpGate):
                         call.ready(self._answers.welcome(self.door, call.closes))
                     return
                 raise SqsError(faults.MISSING_ACTION, "The request has neither an X-Amz-Target header nor an Action.")
-            access_key = ""
-            if self._verifier is not None:
-                access_key = self._verify(call)
+            principal = ANONYMOUS
+            if self._asks():
+                principal = self._verify(call)
             else:
                 refuse_pages(call.headers, self._on_loopback)
             operation = self._operations.get(action)
@@ -202,7 +203,7 @@ class SqsServer(HttpGate):
             call.action = operation.action
             if "QueueUrl" not in names and path.strip(b"/"):
                 pairs.append(("QueueUrl", path.decode("latin-1")))
-            self._start(call, operation, query.decode_request(action, pairs), access_key, as_query=True)
+            self._start(call, operation, query.decode_request(action, pairs), principal, as_query=True)
         except SqsError as error:
             self.refuse(call, error, as_query=True)
         except Exception as error:
@@ -214,24 +215,31 @@ class SqsServer(HttpGate):
             answer = answer[: answer.index(b"\r\n\r\n") + 4]
         call.ready(answer)
 
-    def _verify(self, call: HttpCall) -> str:
+    def _asks(self) -> bool:
+        """True if requests must be signed."""
+        return self._verifier is not None and self._verifier.required
+
+    def _verify(self, call: HttpCall) -> Principal:
         assert self._verifier is not None
-        found = self._verifier.verify(call.method, call.target, call.headers, call.body, self._clock.wall_ms())
+        found = self._verifier.verify(
+            call.method, call.target, call.headers, call.body, self._clock.wall_ms(), call.connection.peer
+        )
         call.connection.know()
         return found
 
     # Handling
 
     def _start(
-        self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
+        self, call: HttpCall, operation: _Operation, request: Request, principal: Principal, *, as_query: bool
     ) -> None:
         self._throttle(operation.waits)
         trace = call.headers.get(b"x-amzn-trace-id")
         origin = call.connection.origin
         caller = Caller(
             call.headers.get(b"host", b"").decode("latin-1"),
-            access_key,
+            principal,
             "" if trace is None else decode(trace) or "",
+            call.connection.peer,
             "" if origin is None else "https" if origin.is_tls else "http",
         )
         if operation.on_queues is not None:

@@ -40,6 +40,7 @@ from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import SMALL_BYTES_MAX, Arrival
+from longhall.front.identity import Principal
 from longhall.front.not_admitted import looks_like_tls, note_tls
 from longhall.front.origins import Origin, origin_of
 
@@ -69,6 +70,7 @@ class StompConnection(asyncio.Protocol):
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
         self.host = DEFAULT_HOST
         self.user = ""
+        self.principal: Principal | None = None  # Until the login.
         self.caller = Caller()
         self.version = V1_0
         self.state = NEW

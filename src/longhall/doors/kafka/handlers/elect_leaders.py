@@ -57,7 +57,7 @@ async def handle(door: Door, request: ElectLeadersRequest, call: Call) -> ElectL
         else [(topic.topic, topic.partitions) for topic in request.topic_partitions]
     )
     deadline_s = min(max(request.timeout_ms, 0) / 1000, TRANSFER_S_MAX)
-    election = _Election(door, request.election_type == UNCLEAN, Caller(address=call.peer), deadline_s)
+    election = _Election(door, request.election_type == UNCLEAN, call.caller, deadline_s)
     response = ElectLeadersResponse()
     for name, numbers in wanted:
         rows = [await election.of(name, number) for number in numbers]
