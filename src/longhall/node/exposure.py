@@ -1,7 +1,7 @@
 """Which doors others can reach, and what each of them needs then: TLS, and authentication.
 
-Beyond loopback nothing starts without both unless `insecure` is set. A door has authentication if clients must have a
-certificate there, or if the node has users or access keys that the door asks for.
+Beyond loopback nothing starts without both unless `insecure` is set. Doors that others can reach ask every client to log
+in (`node/authentication.py`; a node without users makes an administrator first), unless authentication is `none`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from longhall.node.addresses import DOORS, Address, parse_address
 from longhall.node.settings import Settings
 from longhall.node.tls import client_authentication, has_tls
 
-# Doors that check access keys. The Kafka door does not, and the metrics have no login.
-_ASKS_FOR_KEYS: Final = ("sqs", "amqp", "stomp", "stomp_websocket", "management", "http")
+_WITHOUT_LOGIN: Final = ("prometheus",)  # Metrics: only certificates can be asked for there.
 
 
 def check_exposure(settings: Settings) -> None:
@@ -34,18 +33,18 @@ def check_exposure(settings: Settings) -> None:
 
 
 def has_authentication(settings: Settings, door: str) -> bool:
-    """True if clients of a door prove who they are."""
+    """True if clients of a door that others can reach prove who they are: by logging in, or by their certificate."""
     if has_tls(settings, door) and client_authentication(settings, door) == "required":
         return True
-    return settings.credentials is not None and door in _ASKS_FOR_KEYS
+    return door not in _WITHOUT_LOGIN and (settings.authentication != "none" or settings.credentials is not None)
 
 
 def authentication_advice(door: str) -> str:
     """What gives a door authentication."""
     certificates = "--tls-client-ca FILE --tls-client-authentication required asks clients for certificates"
-    if door in _ASKS_FOR_KEYS:
-        return f"--credentials FILE asks for access keys, {certificates}"
-    return certificates
+    if door in _WITHOUT_LOGIN:
+        return certificates
+    return f"leave out authentication = none, and users have to log in; {certificates}"
 
 
 def _open(name: str, address: Address, lacks: str, advice: str) -> LonghallError:

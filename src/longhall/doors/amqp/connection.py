@@ -83,7 +83,7 @@ class AmqpConnection(asyncio.Protocol):
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
-        self.handshake = Handshake(self._login)
+        self.handshake = Handshake(self._login, self._login_by_certificate)
         self.channels: dict[int, Channel] = {}
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
@@ -213,7 +213,9 @@ class AmqpConnection(asyncio.Protocol):
             self.close()
             raise AmqpError(errors.FRAME_ERROR, "another protocol is spoken")
         self.handshake.state = "start"
-        self.write(method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, b"PLAIN AMQPLAIN", b"en_US"))
+        self.write(
+            method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, self._mechanisms(), b"en_US")
+        )
         return len(PROTOCOL_HEADER)
 
     def _take_frames(self, data: bytes, at: int) -> int:
@@ -452,6 +454,17 @@ class AmqpConnection(asyncio.Protocol):
             return self.server.login(user, password, self.peer)
         except LonghallError as error:  # The users are not known yet.
             raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
+
+    def _login_by_certificate(self) -> tuple[str, Principal | None]:
+        client = self.origin.client
+        try:
+            return client.user if client is not None else "", self.server.login_by_certificate(client)
+        except LonghallError as error:
+            raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
+
+    def _mechanisms(self) -> bytes:
+        client = self.origin.client
+        return b"PLAIN AMQPLAIN EXTERNAL" if client is not None and client.user else b"PLAIN AMQPLAIN"
 
     async def _open(self, host: str) -> None:
         if not await has_virtual_host(self.service, host):
