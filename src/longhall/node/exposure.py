@@ -1,7 +1,7 @@
 """Which doors others can reach, and what each of them needs then: TLS, and authentication.
 
-Beyond loopback nothing starts without both unless `insecure` is set. Doors that others can reach ask every client to log
-in (`node/authentication.py`; a node without users makes an administrator first), unless authentication is `none`.
+Beyond loopback nothing starts without both unless `insecure` is set. Doors that others can reach ask every client to
+log in (`node/authentication.py`; a node without users makes an administrator first), unless authentication is `none`.
 """
 
 from __future__ import annotations
