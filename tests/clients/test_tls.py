@@ -268,7 +268,9 @@ def test_stomp_py_speaks_tls_and_is_known_by_its_certificate(secured: Secured, n
     host, _, port = secured.node.stomp.partition(":")
     certificate, key = secured.files(name)
     connection = stomp.Connection12([(host, int(port))], reconnect_attempts_max=1)
-    connection.set_ssl([(host, int(port))], key_file=key, cert_file=certificate, ca_certs=secured.authority.path("ca.crt"))
+    connection.set_ssl(
+        [(host, int(port))], key_file=key, cert_file=certificate, ca_certs=secured.authority.path("ca.crt")
+    )
     heard = Listener()
     connection.set_listener("", heard)
     if name == "alice":
@@ -335,7 +337,10 @@ def test_the_command_line_speaks_tls(secured: Secured) -> None:
 
 def serial(address: str, context: ssl.SSLContext) -> str:
     host, _, port = address.partition(":")
-    with socket.create_connection((host, int(port)), 10) as plug, context.wrap_socket(plug, server_hostname=host) as one:
+    with (
+        socket.create_connection((host, int(port)), 10) as plug,
+        context.wrap_socket(plug, server_hostname=host) as one,
+    ):
         certificate = one.getpeercert()
         assert certificate is not None
         return str(certificate["serialNumber"])
