@@ -293,7 +293,7 @@ def test_curl_reaches_every_http_door_over_tls_and_none_without(secured: Secured
     certificate, key = secured.files("alice")
     alice = (*ca, "--cert", certificate, "--key", key)
     assert curl(*ca, f"https://{node.http}/healthz") == (0, "ok\n")
-    assert "longhall_" in curl(*ca, f"https://{node.http}/metrics")[1]
+    assert "longhall_tls_certificate_expiry_timestamp_seconds" in curl(*ca, f"https://{node.http}/metrics")[1]
     assert "rabbitmq_" in curl(*ca, f"https://{node.prometheus}/metrics")[1]
     assert "unauthorized" in curl(*ca, f"https://{node.http}/api/v1/queues")[1]
     assert '"queues"' in curl(*alice, f"https://{node.http}/api/v1/queues")[1]
@@ -302,6 +302,8 @@ def test_curl_reaches_every_http_door_over_tls_and_none_without(secured: Secured
                "-H", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "--max-time", "1")  # fmt: skip
     assert "101 Switching" in curl(*ca, "-i", *upgrade, f"https://{node.stomp_websocket}/ws")[1]
     assert "begin the address with https://" in curl(f"http://{node.http}/healthz")[1]
+    counted = 'longhall_connections_not_admitted_total{door="http",reason="no TLS"} 1'
+    assert counted in curl(*ca, f"https://{node.http}/metrics")[1].replace('worker="1",', "")
     code, said = curl(f"https://{node.http}/healthz")
     assert code == 60, said  # The authority is not known.
 

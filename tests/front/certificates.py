@@ -8,7 +8,7 @@ from pathlib import Path
 
 from longhall.cli.certificate_maker import (
     LOOPBACK_NAMES,
-    Identity,
+    IssuedCertificate,
     make_authority,
     make_client,
     make_server,
@@ -27,7 +27,7 @@ class TestAuthority:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
-        self._authority: Identity = make_authority(directory, DAYS)
+        self._authority: IssuedCertificate = make_authority(directory, DAYS)
         self.issue_server()
 
     def path(self, name: str) -> str:

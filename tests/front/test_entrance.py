@@ -15,7 +15,7 @@ import uvloop
 
 from longhall.front.certificate_names import UserNames
 from longhall.front.entrance import EntranceNetwork, Rules, parse_trusted
-from longhall.front.not_admitted import CROWD, HANDSHAKE, NO_TLS, NO_USER, PROXY, SILENT
+from longhall.front.handshake_refusals import CROWD, HANDSHAKE, NO_TLS, NO_USER, PROXY, SILENT
 from longhall.front.origins import Origin, origin_of
 from longhall.front.proxy_protocol import SIGNATURE
 from longhall.front.tls import TlsContexts, TlsFiles

@@ -30,21 +30,21 @@ LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 _BACKDATED: Final = timedelta(minutes=5)  # Clocks of other machines may be behind.
 
 
-class Identity(NamedTuple):
+class IssuedCertificate(NamedTuple):
     """A certificate with its private key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
 
-def make_authority(directory: Path, days: int) -> Identity:
+def make_authority(directory: Path, days: int) -> IssuedCertificate:
     """The authority of a directory; a new one if there is none. ValueError if its files are unusable."""
     certificate, key = directory / f"{AUTHORITY}.crt", directory / f"{AUTHORITY}.key"
     if certificate.exists() and key.exists():
         loaded = serialization.load_pem_private_key(key.read_bytes(), None)
         if not isinstance(loaded, ec.EllipticCurvePrivateKey):
             raise ValueError(f"{key} was not made by this command")
-        return Identity(x509.load_pem_x509_certificate(certificate.read_bytes()), loaded)
+        return IssuedCertificate(x509.load_pem_x509_certificate(certificate.read_bytes()), loaded)
     own = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION)])
     builder = (
@@ -53,12 +53,12 @@ def make_authority(directory: Path, days: int) -> Identity:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
     )
-    made = Identity(builder.sign(own, hashes.SHA256()), own)
+    made = IssuedCertificate(builder.sign(own, hashes.SHA256()), own)
     write_identity(directory, AUTHORITY, made)
     return made
 
 
-def make_server(authority: Identity, names: Sequence[str], days: int) -> Identity:
+def make_server(authority: IssuedCertificate, names: Sequence[str], days: int) -> IssuedCertificate:
     """A certificate for a node, which is a client of other nodes too."""
     return _issue(
         authority,
@@ -69,13 +69,13 @@ def make_server(authority: Identity, names: Sequence[str], days: int) -> Identit
     )
 
 
-def make_client(authority: Identity, name: str, days: int) -> Identity:
+def make_client(authority: IssuedCertificate, name: str, days: int) -> IssuedCertificate:
     """A certificate for a client, with its name as common name."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     return _issue(authority, subject, [], [ExtendedKeyUsageOID.CLIENT_AUTH], days)
 
 
-def write_identity(directory: Path, name: str, identity: Identity) -> None:
+def write_identity(directory: Path, name: str, identity: IssuedCertificate) -> None:
     """Write NAME.crt and NAME.key, each replaced as a whole."""
     key = identity.key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -85,12 +85,12 @@ def write_identity(directory: Path, name: str, identity: Identity) -> None:
 
 
 def _issue(
-    authority: Identity,
+    authority: IssuedCertificate,
     subject: x509.Name,
     names: Sequence[x509.GeneralName],
     purposes: Sequence[x509.ObjectIdentifier],
     days: int,
-) -> Identity:
+) -> IssuedCertificate:
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
         _builder(subject, key, days)
@@ -102,7 +102,7 @@ def _issue(
     )
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return Identity(builder.sign(authority.key, hashes.SHA256()), key)
+    return IssuedCertificate(builder.sign(authority.key, hashes.SHA256()), key)
 
 
 def _builder(subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:

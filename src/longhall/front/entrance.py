@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, final
 
 from longhall.front.certificate_names import CertificateNames, UserNames, names_of, names_of_common_name
-from longhall.front.not_admitted import (
+from longhall.front.handshake_refusals import (
     CROWD,
     HANDSHAKE,
     NO_TLS,

@@ -19,9 +19,9 @@ import httptools
 
 from longhall.front.admission import SMALL_BYTES_MAX
 from longhall.front.calls import HttpCall
+from longhall.front.handshake_refusals import note_tls
 from longhall.front.http_bodies import BodyAdmission
 from longhall.front.http_states import BETWEEN, BODY, HEAD, LAST, OPEN
-from longhall.front.not_admitted import note_tls
 
 if TYPE_CHECKING:
     from longhall.front.http import HttpConnection

@@ -42,6 +42,7 @@ from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
+from longhall.console.tls_families import tls_families
 from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
@@ -222,6 +223,7 @@ class Node:
         registry = self.registry = Registry(label)
         registry.collect(process_families)
         registry.collect(build_families)
+        registry.collect(partial(tls_families, self.tls))
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
         accounts = AccountHandlers(self.authentication.secrets, world.clock)
         routes = (*ROUTES, *accounts.routes(), *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)

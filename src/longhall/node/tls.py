@@ -16,7 +16,7 @@ from typing import Final, cast, final
 from longhall.errors import Code, LonghallError
 from longhall.front.certificate_names import RuleError, UserNames
 from longhall.front.entrance import EntranceNetwork, Rules, Trusted, parse_trusted
-from longhall.front.not_admitted import NotAdmittedCount
+from longhall.front.handshake_refusals import NotAdmittedCount
 from longhall.front.tls import ClientAuthentication, TlsContexts, TlsFiles
 from longhall.node.addresses import DOORS
 from longhall.node.settings import Settings

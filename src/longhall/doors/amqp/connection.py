@@ -53,8 +53,8 @@ from longhall.doors.amqp.wire.frames import (
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
+from longhall.front.handshake_refusals import note_tls
 from longhall.front.identity import Principal, caller_of
-from longhall.front.not_admitted import note_tls
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 

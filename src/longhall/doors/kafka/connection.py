@@ -25,8 +25,8 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.doors.kafka.sasl import SaslSession
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
+from longhall.front.handshake_refusals import note_tls
 from longhall.front.identity import ANONYMOUS, caller_of
-from longhall.front.not_admitted import note_tls
 from longhall.front.origins import Origin, origin_of
 from longhall.world.ports import Buffer
 

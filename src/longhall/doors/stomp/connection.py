@@ -40,8 +40,8 @@ from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import SMALL_BYTES_MAX, Arrival
+from longhall.front.handshake_refusals import looks_like_tls, note_tls
 from longhall.front.identity import Principal
-from longhall.front.not_admitted import looks_like_tls, note_tls
 from longhall.front.origins import Origin, origin_of
 
 if TYPE_CHECKING:
