@@ -22,7 +22,7 @@ from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
 from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import MESSAGE_HANDLERS, QUEUE_HANDLERS, MessageHandler, QueueHandler
-from longhall.doors.sqs.signing import Verifier
+from longhall.doors.sqs.signing import Verifier, is_signed
 from longhall.doors.sqs.text import decode
 from longhall.doors.sqs.wire import faults, json, query
 from longhall.doors.sqs.wire.faults import SqsError
@@ -223,9 +223,13 @@ class SqsServer(HttpGate):
 
     def _verify(self, call: HttpCall) -> Principal:
         assert self._verifier is not None
-        found = self._verifier.verify(
-            call.method, call.target, call.headers, call.body, self._clock.wall_ms(), call.connection.peer
-        )
+        origin = call.connection.origin
+        if origin is not None and origin.user and not is_signed(call.headers, call.target):
+            found = self._verifier.of_certificate(origin)
+        else:
+            found = self._verifier.verify(
+                call.method, call.target, call.headers, call.body, self._clock.wall_ms(), call.connection.peer
+            )
         call.connection.know()
         return found
 
@@ -236,11 +240,13 @@ class SqsServer(HttpGate):
     ) -> None:
         self._throttle(operation.waits)
         trace = call.headers.get(b"x-amzn-trace-id")
+        origin = call.connection.origin
         caller = Caller(
             call.headers.get(b"host", b"").decode("latin-1"),
             principal,
             "" if trace is None else decode(trace) or "",
             call.connection.peer,
+            "" if origin is None else "https" if origin.is_tls else "http",
         )
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)
