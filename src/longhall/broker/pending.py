@@ -42,7 +42,7 @@ class Acknowledgeable(Committable):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Watcher:
+class ReplyWatcher:
     """Hears that a reply is done, without a task and without a closure: every request of a message needs one."""
 
     def done(self, pending: Pending[Any]) -> None:
@@ -60,7 +60,7 @@ class Pending(Acknowledgeable, Generic[R]):
         self.error: BaseException | None = None
         self._reply: Any = None
         self._then: Callable[[Any], None] | None = None
-        self._watcher: Watcher | None = None
+        self._watcher: ReplyWatcher | None = None
         self._is_watched = False
         self._future: asyncio.Future[None] | None = None
         self._work: asyncio.Task[Any] | None = None
@@ -158,7 +158,7 @@ class Pending(Acknowledgeable, Generic[R]):
             self._is_watched = True
             self._then = then
 
-    def watch(self, watcher: Watcher) -> None:
+    def watch(self, watcher: ReplyWatcher) -> None:
         """The same for an object that waits for the commit of a reply that is known."""
         if self.done:
             watcher.done(self)

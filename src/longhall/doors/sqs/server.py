@@ -15,7 +15,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
-from longhall.broker.pending import Pending, Watcher
+from longhall.broker.pending import Pending, ReplyWatcher
 from longhall.doors.sqs.access import denied
 from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
@@ -349,7 +349,7 @@ class SqsServer(HttpGate):
 
 
 @final
-class _Release(Watcher):
+class _Release(ReplyWatcher):
     """An encoded answer that waits for the commit of what it reports."""
 
     __slots__ = ("_answer", "_as_query", "_call", "_server")
