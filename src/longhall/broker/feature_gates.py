@@ -16,6 +16,7 @@
     level 6   transactions have partitions of several replication groups, and their coordinator writes markers there;
               groups have outboxes, and queues remember what arrived from those of other groups;
               broker configurations change at run time
+    level 7   the catalogue has the directory: tenants, users, access keys, tokens, and what else is kept beside them
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -33,7 +34,7 @@ from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
 
 OLDEST: Final = 1
-NEWEST: Final = 6
+NEWEST: Final = 7
 WORDS: Final = {
     1: "the formats of the first release with clusters",
     2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
@@ -43,6 +44,7 @@ WORDS: Final = {
     "records by queues; profiles, late messages, exactly-once delivery and time zones of queues",
     6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves; "
     "broker configurations that change at run time",
+    7: "the directory of tenants, users, access keys and tokens",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -56,6 +58,7 @@ PRODUCED_LEVEL: Final = 5  # The deduplication window has ids of Kafka producers
 QUEUE_RULES_LEVEL: Final = 5  # Settings of queues that the version before does not know, or does not enforce.
 FORGET_LEVEL: Final = 5  # Purges that empty the deduplication window.
 TRANSACTIONS_LEVEL: Final = 6  # Partitions of other replication groups in transactions.
+DIRECTORY_LEVEL: Final = 7  # Entries of the directory in the catalogue.
 OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
@@ -64,6 +67,12 @@ def check_exchanges(hall: Hall) -> None:
     """Raises NOT_READY for exchanges, and queues of AMQP, below their feature level."""
     if hall.replica is not None and hall.feature_level < EXCHANGES_LEVEL:
         raise _too_low(hall, Code.NOT_READY, "exchanges need", EXCHANGES_LEVEL)
+
+
+def check_directory(hall: Hall) -> None:
+    """Raises NOT_READY for changes of the directory below its feature level."""
+    if hall.replica is not None and hall.feature_level < DIRECTORY_LEVEL:
+        raise _too_low(hall, Code.NOT_READY, "the directory of users needs", DIRECTORY_LEVEL)
 
 
 def check_broker_configuration(hall: Hall) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -27,6 +27,8 @@ from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.console.api.access import access_routes
+from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
 from longhall.console.api.recovery import recovery_routes
@@ -41,9 +43,12 @@ from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
+from longhall.console.tls_families import tls_families
+from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.login_guard import LoginGuard
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.server import SqsServer
@@ -51,13 +56,17 @@ from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
+from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.guard import Guard
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
+from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower, ConnectionLimits
 from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
+from longhall.node.directory_follower import DirectoryFollower
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.node.join_state import JoinState
 from longhall.node.management_doors import ManagementDoors
@@ -69,8 +78,11 @@ from longhall.node.scaler import scaler_of
 from longhall.node.scrubs import NodeScrubs, papers_of
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
+from longhall.node.tls import NodeTls, has_tls
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.service.access import AccessService
+from longhall.service.accounts import AccountService
 from longhall.service.administration import (
     AddGroup,
     AddHost,
@@ -97,6 +109,8 @@ from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import World
 
+DIRECTORY_S_MAX: Final = 10.0  # How long the start of a worker waits for the directory.
+
 _log = logging.getLogger("longhall.node")
 
 
@@ -105,7 +119,12 @@ class Node:
     """One running node."""
 
     def __init__(
-        self, world: World, settings: Settings, place: JoinState | None = None, colleagues: Workers | None = None
+        self,
+        world: World,
+        settings: Settings,
+        place: JoinState | None = None,
+        colleagues: Workers | None = None,
+        tls: NodeTls | None = None,
     ) -> None:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
@@ -117,6 +136,7 @@ class Node:
         self.http = Address("", 0)
         self.world = world
         self.settings = settings
+        self.tls = tls if tls is not None else NodeTls(settings, world.network)
         self.known = Known(settings.credentials, settings.keys)
         self.colleagues = colleagues  # The view of the other workers; None for a node without workers.
         self.keeps = colleagues is None or colleagues.leads_here  # True if this process owns the data directory.
@@ -136,16 +156,36 @@ class Node:
         self.queues = QueueService(self.hall)
         self.broker = LocalBroker(self.queues)
         sessions = Sessions(self.queues.consumers)
-        self.service = Router(self.broker, self.queues, sessions)
+        is_group = place is not None and place.wing is not None
+        directory = Directory(known=False) if is_group else self.hall.catalogue.directory
+        directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
+        self.guard = Guard(
+            directory,
+            world.clock.wall_ms,
+            self.queues,
+            authenticates=partial(_authenticates, directory, settings.authentication),
+        )
+        self.service = Router(self.broker, self.queues, sessions, self.guard)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
+        AccountService(self.hall).register(self.broker)
+        AccessService(self.hall).register(self.broker)
+        self.authentication = NodeAuthentication(
+            world, settings, directory, self.hall.queue_secret, self.known.credentials
+        )
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
         door = Door(
-            self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings), self.service
+            self.hall,
+            self._coordinator,
+            self._transactor,
+            settings.data,
+            broker_settings(settings),
+            self.service,
+            self.guard,
         )
         self._kafka = KafkaServer(
             door,
@@ -154,13 +194,14 @@ class Node:
             settings.connections_max,
             settings.connections_per_address_max,
             settings.connection_idle_ms / 1000,
+            LoginGuard(self.authentication.door("kafka", settings.kafka), world.entropy, settings.kafka_session_ms_max),
         )
         self._sqs = SqsServer(
             SqsDoor(self.service, limits=sqs_limits_of(settings), keys=self.known.keys, clock=world.clock),
             budget,
             world.clock,
             world.entropy,
-            Verifier(self.known.credentials) if self.known.credentials is not None else None,
+            Verifier(self.authentication.door("sqs", settings.sqs)),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -171,7 +212,7 @@ class Node:
             world.clock,
             budget,
             lambda: self.service.leads and self.hall.storage_full,
-            self.known.credentials,
+            self.authentication.door("amqp", settings.amqp),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -180,10 +221,13 @@ class Node:
             sessions,
             world.entropy,
             budget,
-            self.known.credentials,
+            self.authentication.door("stomp", settings.stomp),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
+        self.authentication.close_with(self._amqp.close_outdated)
+        self.authentication.close_with(self._stomp.close_outdated)
+        self.authentication.close_with(self._kafka.close_outdated)
         ConnectionLimits(
             self.hall,
             settings.connections_max,
@@ -198,9 +242,14 @@ class Node:
         registry = self.registry = Registry(label)
         registry.collect(process_families)
         registry.collect(build_families)
+        registry.collect(partial(tls_families, self.tls))
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
-        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
-        api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings, settings.http))
+        accounts = AccountHandlers(self.authentication.secrets, world.clock)
+        own_routes = (*ROUTES, *accounts.routes(), *access_routes(self.guard))
+        routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
+        logins = self.authentication.door("http", settings.http)
+        closed = closed_api(settings, settings.http)
+        api = Api(self.service, routes, budget, logins, closed, access=self.guard)
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
             partial(_door_status, "kafka", self._kafka.connections),
@@ -223,7 +272,10 @@ class Node:
                 api.answer_also(GROUP_ROUTES)
         main = self.cluster_node.main if self.cluster_node is not None else None
         self._configurations = BrokerConfigurationFollower(
-            self.hall, self.service.call if main is None else main.call, is_group=main is not None
+            self.hall, self.service.dispatch if main is None else main.call, is_group=main is not None
+        )
+        self.directory_follower = DirectoryFollower(
+            self.hall, directory, self.service.dispatch if main is None else main.call
         )
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
@@ -248,8 +300,15 @@ class Node:
         if self.cluster_node is not None:
             await self.cluster_node.join()
             self._configurations.start()
+            self.directory_follower.start()
             return
         if self.colleagues is not None:
+            self.directory_follower.start()
+            try:
+                async with asyncio.timeout(DIRECTORY_S_MAX):
+                    await self.directory_follower.known()
+            except TimeoutError:
+                _log.warning("the users are not known yet; until then nobody can log in here")
             await self.colleagues.join()
             self._configurations.start()
             return
@@ -297,20 +356,22 @@ class Node:
         amqp = parse_address(settings.amqp)
         http = parse_address(settings.http)
         door = self._kafka.door
-        self.kafka = Address(kafka.host, await self._kafka.open(self.world.network, kafka.host, kafka.port))
+        self.kafka = Address(kafka.host, await self._kafka.open(self.tls.network_of("kafka"), kafka.host, kafka.port))
         advertised = parse_address(settings.advertised_kafka) if settings.advertised_kafka else self.kafka
         door.host = "127.0.0.1" if advertised.is_everywhere else advertised.host
         door.port = advertised.port or self.kafka.port
-        self.sqs = Address(sqs.host, await self._sqs.open(self.world.network, sqs.host, sqs.port))
+        self.sqs = Address(sqs.host, await self._sqs.open(self.tls.network_of("sqs"), sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
-        self.amqp = Address(amqp.host, await self._amqp.open(self.world.network, amqp.host, amqp.port))
+        self._sqs.door.scheme = "https" if has_tls(settings, "sqs") else "http"
+        self.amqp = Address(amqp.host, await self._amqp.open(self.tls.network_of("amqp"), amqp.host, amqp.port))
         stomp, websocket = parse_address(settings.stomp), parse_address(settings.stomp_websocket)
-        self.stomp = Address(stomp.host, await self._stomp.open(self.world.network, stomp.host, stomp.port))
+        self.stomp = Address(stomp.host, await self._stomp.open(self.tls.network_of("stomp"), stomp.host, stomp.port))
         self.stomp_websocket = Address(
-            websocket.host, await self._stomp.open_websocket(self.world.network, websocket.host, websocket.port)
+            websocket.host,
+            await self._stomp.open_websocket(self.tls.network_of("stomp_websocket"), websocket.host, websocket.port),
         )
         self.management, self.prometheus = await self._doors.open()
-        self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
+        self.http = Address(http.host, await self._console.start(self.tls.network_of("http"), http.host, http.port))
         self._scaler.http = str(self.http)
 
     def _http_status(self) -> DoorStatus:
@@ -344,7 +405,7 @@ class Node:
         upgrades = NodeUpgrades(self)
         broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
         broker.also(RaiseFeatureLevel, lambda op, caller: upgrades.upgrade(op.level, dry_run=op.dry_run))
-        broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller.address))
+        broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller))
         broker.also(ConfigureBroker, lambda op, caller: self._configure_broker(op))
         broker.also(ListBrokerConfigurations, lambda op, caller: self.hall.catalogue.brokers)
         broker.also(DescribeReplication, lambda op, caller: self._describe_replication())
@@ -405,6 +466,7 @@ class Node:
         )
         await self._scaler.stop()
         await self._configurations.stop()
+        await self.directory_follower.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
@@ -445,6 +507,7 @@ class Node:
         self.hall.background.close()
         await self._scaler.stop()
         await self._configurations.stop()
+        await self.directory_follower.stop()
         self.status.state = self.status.state or "starting anew"
         await self.scrubber.stop()
         self.hall.commits.abandon()  # Nothing is written after this.
@@ -505,8 +568,13 @@ def _of_the_leader(world: World, settings: Settings) -> Identity:
     return identity
 
 
+def _authenticates(directory: Directory, mode: str) -> bool:
+    """True if permissions count: clients log in as users, or it is not known yet whether there are any."""
+    return mode == REQUIRED or (mode != NONE and (bool(directory.accounts.users) or not directory.known))
+
+
 def closed_api(settings: Settings, address: str) -> str:
     """Why an API at this address refuses all requests; empty if it serves them."""
-    if settings.credentials or parse_address(address).is_loopback:
+    if settings.credentials or settings.authentication != "none" or parse_address(address).is_loopback:
         return ""
-    return "the API is open on loopback only, or to those who have credentials: start the node with --credentials"
+    return "the API is open on loopback only, or to users who log in: this node was started with authentication = none"

@@ -431,9 +431,9 @@ class QueueService:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{target}'.")
         return await self.mover.start_move(self._find(source), target, rate_max, ids or [], filter)
 
-    async def cancel_move(self, task_id: str) -> MoveTask:
-        """Stop a move."""
-        return await self.mover.cancel_move(task_id)
+    async def cancel_move(self, task_id: str, queue: str = "") -> MoveTask:
+        """Stop a move, of this queue if one is named."""
+        return await self.mover.cancel_move(task_id, queue)
 
     def moves(self, source: str) -> Moves:
         """The moves of a queue, the newest first."""

@@ -56,8 +56,8 @@ def outgoing(
         message.system = _system_attributes(request.message_system_attributes)
     if caller.trace and TRACE_HEADER not in message.system:
         message.system = {**message.system, TRACE_HEADER: caller.trace}
-    if caller.access_key:
-        message.system = {**message.system, SENDER: caller.access_key}
+    if caller.sender:
+        message.system = {**message.system, SENDER: caller.sender}
     bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)  # Over the first it is stored in parts.
     if size_bytes(message) > bytes_max:
         what = "are invalid" if isinstance(request, SendMessageRequest) else "cannot be validated"

@@ -16,12 +16,13 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
 from longhall.broker.pending import Pending, ReplyWatcher
+from longhall.doors.sqs.access import denied
 from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
 from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import MESSAGE_HANDLERS, QUEUE_HANDLERS, MessageHandler, QueueHandler
-from longhall.doors.sqs.signing import Verifier
+from longhall.doors.sqs.signing import Verifier, is_signed
 from longhall.doors.sqs.text import decode
 from longhall.doors.sqs.wire import faults, json, query
 from longhall.doors.sqs.wire.faults import SqsError
@@ -31,7 +32,9 @@ from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.guard import AccessRefused
 from longhall.front.http import HttpConnection, factory_of
+from longhall.front.identity import ANONYMOUS, Principal
 from longhall.front.refused_requests import RefusedRequests
 from longhall.front.timeouts import Timeouts
 from longhall.meters import Histogram
@@ -144,8 +147,8 @@ class SqsServer(HttpGate):
         histogram.observe(now_s - call.started_s)
 
     def serve(self, call: HttpCall) -> None:
-        if self._verifier is None:
-            call.connection.know()  # Without credentials every client counts as authenticated.
+        if not self._asks():
+            call.connection.know()  # Without authentication every client counts as authenticated.
         target = call.headers.get(b"x-amz-target")
         if target is None:
             self._serve_query(call)
@@ -157,13 +160,13 @@ class SqsServer(HttpGate):
                     self._refuse_method(call)
                     return
                 raise SqsError(faults.UNKNOWN_OPERATION, "There is no such operation.")
-            access_key = ""
-            if self._verifier is not None:
-                access_key = self._verify(call)
+            principal = ANONYMOUS
+            if self._asks():
+                principal = self._verify(call)
             elif b"origin" in call.headers:  # A page cannot send the target header without an `Origin`.
                 raise from_page()
             call.action = operation.action
-            self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
+            self._start(call, operation, operation.decode(call.body), principal, as_query=False)
         except SqsError as error:
             self.refuse(call, error, as_query=False)
         except Exception as error:
@@ -190,9 +193,9 @@ class SqsServer(HttpGate):
                         call.ready(self._answers.welcome(self.door, call.closes))
                     return
                 raise SqsError(faults.MISSING_ACTION, "The request has neither an X-Amz-Target header nor an Action.")
-            access_key = ""
-            if self._verifier is not None:
-                access_key = self._verify(call)
+            principal = ANONYMOUS
+            if self._asks():
+                principal = self._verify(call)
             else:
                 refuse_pages(call.headers, self._on_loopback)
             operation = self._operations.get(action)
@@ -202,7 +205,7 @@ class SqsServer(HttpGate):
             call.action = operation.action
             if "QueueUrl" not in names and path.strip(b"/"):
                 pairs.append(("QueueUrl", path.decode("latin-1")))
-            self._start(call, operation, query.decode_request(action, pairs), access_key, as_query=True)
+            self._start(call, operation, query.decode_request(action, pairs), principal, as_query=True)
         except SqsError as error:
             self.refuse(call, error, as_query=True)
         except Exception as error:
@@ -214,21 +217,36 @@ class SqsServer(HttpGate):
             answer = answer[: answer.index(b"\r\n\r\n") + 4]
         call.ready(answer)
 
-    def _verify(self, call: HttpCall) -> str:
+    def _asks(self) -> bool:
+        """True if requests must be signed."""
+        return self._verifier is not None and self._verifier.required
+
+    def _verify(self, call: HttpCall) -> Principal:
         assert self._verifier is not None
-        found = self._verifier.verify(call.method, call.target, call.headers, call.body, self._clock.wall_ms())
+        origin = call.connection.origin
+        if origin is not None and origin.user and not is_signed(call.headers, call.target):
+            found = self._verifier.of_certificate(origin)
+        else:
+            found = self._verifier.verify(
+                call.method, call.target, call.headers, call.body, self._clock.wall_ms(), call.connection.peer
+            )
         call.connection.know()
         return found
 
     # Handling
 
     def _start(
-        self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
+        self, call: HttpCall, operation: _Operation, request: Request, principal: Principal, *, as_query: bool
     ) -> None:
         self._throttle(operation.waits)
         trace = call.headers.get(b"x-amzn-trace-id")
+        origin = call.connection.origin
         caller = Caller(
-            call.headers.get(b"host", b"").decode("latin-1"), access_key, "" if trace is None else decode(trace) or ""
+            call.headers.get(b"host", b"").decode("latin-1"),
+            principal,
+            "" if trace is None else decode(trace) or "",
+            call.connection.peer,
+            "" if origin is None else "https" if origin.is_tls else "http",
         )
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)
@@ -239,7 +257,7 @@ class SqsServer(HttpGate):
         if view is not None:
             self._handle(call, operation, request, caller, view, as_query)
         else:
-            found = self.door.service.find(name)
+            found = self.door.service.find(name, caller.identity)
             found.when_done(partial(self._found, call, operation, request, caller, as_query))
 
     def _found(
@@ -320,7 +338,9 @@ class SqsServer(HttpGate):
 
     def fail(self, call: HttpCall, error: BaseException, *, as_query: bool) -> None:
         """Answer with the error that a failure means in this dialect."""
-        if isinstance(error, LonghallError):
+        if isinstance(error, AccessRefused):
+            error = denied(error, call.action, self.door)
+        elif isinstance(error, LonghallError):
             error = translate(error)
         if not isinstance(error, SqsError):
             _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
