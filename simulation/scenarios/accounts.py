@@ -21,6 +21,7 @@ from longhall.doors.kafka.wire.messages.scram_users import (
 from longhall.errors import LonghallError
 from longhall.service.directory_operations import AddUser
 from simulation.checkers.violation import demand
+from simulation.replicas.fault_menus import LEADERS
 from simulation.scenarios.cluster_run import ClusterRun
 from simulation.scenarios.machine import Starter
 from simulation.scenarios.run_context import RunContext
@@ -32,7 +33,6 @@ REMOVAL_CHANCE: Final = 0.2
 ITERATIONS: Final = 4_096
 HASH_BYTES: Final = (32, 64)
 READY_S: Final = 20.0
-LEADERS: Final = ("kill_the_leader", "kill", "power_cut", "reset", "slow_links")
 
 
 @final
@@ -65,6 +65,8 @@ class AccountOracle:
         users = directory.accounts.users
         for user, may_exist in self._may_exist.items():
             found = users.get(user)
+            if found is not None and not found.scram:
+                found = None  # Without credentials nobody can log in as this user.
             demand(found is not None or self._may_lack[user], f"{user} was acknowledged, and {node} lacks it")
             demand(found is None or may_exist, f"{user} was removed, and {node} has it")
             if found is not None:
@@ -126,7 +128,7 @@ async def cluster_accounts(simulation: Simulation, starter: Starter) -> RunResul
     process, node = leading
 
     async def add_root() -> None:
-        await node.service.call(AddUser("root", administrator=True))
+        await node.service.dispatch(AddUser("root", administrator=True))
 
     await process.start(add_root())
     run.write(places, plain=0, idempotent=1, transactional=0, pause_s=1.0)

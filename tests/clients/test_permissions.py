@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import urllib.error
+import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
@@ -311,6 +312,21 @@ def test_sqs_denies_as_aws_does(secured: tuple[Node, Administrator]) -> None:
 # AMQP
 
 
+def managed(node: Node, method: str, path: str, body: object = None, user: str = ROOT) -> tuple[int, Any]:
+    """A request to the management API: its status and its JSON."""
+    request = urllib.request.Request(
+        f"http://{node.management}/api/{path}",
+        data=None if body is None else json.dumps(body).encode(),
+        method=method,
+        headers={"Authorization": basic(user, ROOT_PASSWORD if user == ROOT else PASSWORD)},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, json.loads(response.read() or b"null")
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
 def amqp_of(node: Node, user: str, host: str = "/") -> pika.BlockingConnection:
     address, _, port = node.amqp.rpartition(":")
     credentials = pika.PlainCredentials(user, PASSWORD)
@@ -324,9 +340,11 @@ def test_amqp_refuses_as_rabbitmq_does(secured: tuple[Node, Administrator]) -> N
     root.add_user("rabbit")
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError):
         amqp_of(node, "rabbit")
-    for action in ("configure", "write", "read"):
-        for kind in ("queue", "exchange"):
-            allow(root, "user:rabbit", action, kind, r"^rb-|^amq\.default$", pattern="regex", host="/")
+    patterns = dict.fromkeys(("configure", "write", "read"), r"^rb-|^amq\.default$")
+    assert managed(node, "PUT", "permissions/%2F/rabbit", patterns) == (201, None)
+    shown = {"user": "rabbit", "vhost": "/", **patterns}
+    assert managed(node, "GET", "permissions/%2F/rabbit") == (200, shown)
+    assert managed(node, "GET", "users/rabbit/permissions", user="rabbit")[0] == 403
     connection = amqp_of(node, "rabbit")
     channel = connection.channel()
     channel.confirm_delivery()
@@ -353,6 +371,31 @@ def test_amqp_refuses_as_rabbitmq_does(secured: tuple[Node, Administrator]) -> N
 
     assert "write access to exchange 'amq.fanout' in vhost '/'" in refused(publish)
     assert channel.basic_get("rb-q", auto_ack=True)[2] == b"before"
+    assert managed(node, "PUT", "permissions/%2F/rabbit", {**patterns, "write": ""}) == (204, None)
+
+    def publish_again(one: Any) -> None:
+        one.confirm_delivery()
+        one.basic_publish("", "rb-q", b"2")
+
+    assert "write access to exchange 'amq.default'" in refused(publish_again)
+    assert managed(node, "PUT", "permissions/%2F/nobody", patterns)[0] == 404
+    assert managed(node, "PUT", "permissions/%2F/rabbit", {**patterns, "read": "("})[0] == 400
+    assert managed(node, "DELETE", "permissions/%2F/rabbit") == (204, None)
+    with pytest.raises(pika.exceptions.ProbableAccessDeniedError):
+        amqp_of(node, "rabbit")
+
+
+def test_users_of_the_management_api(secured: tuple[Node, Administrator]) -> None:
+    node, _ = secured
+    assert managed(node, "PUT", "users/hare", {"password": PASSWORD, "tags": "monitoring"}) == (201, None)
+    assert managed(node, "GET", "users/hare")[1]["tags"] == ["monitoring"]
+    assert managed(node, "GET", "queues", user="hare")[0] == 200
+    assert managed(node, "PUT", "users/hare", {"password": PASSWORD, "tags": "management"}) == (204, None)
+    assert managed(node, "GET", "queues", user="hare") == (200, [])
+    assert managed(node, "PUT", "users/hare", {"password": PASSWORD, "tags": "policymaker"})[0] == 400
+    assert managed(node, "PUT", "users/rat", {"password": PASSWORD, "tags": ""}, user="hare")[0] == 403
+    assert managed(node, "DELETE", "users/hare") == (204, None)
+    assert managed(node, "GET", "users/hare")[0] == 404
 
 
 def test_an_amqp_consumer_is_closed_when_its_permission_ends(secured: tuple[Node, Administrator]) -> None:

@@ -35,7 +35,6 @@ def _need(need: Need) -> RoutePermission:
 _SEE_CLUSTER: Final = _need(on_cluster(Action.DESCRIBE))
 _OPERATE: Final = _need(on_cluster(Action.CLUSTER_ACTION))
 _SEE_USERS: Final = _need(Need(Action.DESCRIBE, Kind.USER, EVERY_NAME))
-_CHANGE_ACCESS: Final = _need(on_cluster(Action.ALTER))
 
 _QUEUE_ROUTES: Final = (
     "GET queues",
@@ -168,6 +167,8 @@ _MANAGED: Final = (
     "POST all-configuration",
     "PUT permissions/*/*",
     "DELETE permissions/*/*",
+    "PUT users/*",
+    "DELETE users/*",
     "GET aliveness-test/*",
 )
 _NODES: Final = (
@@ -233,9 +234,6 @@ MANAGEMENT_API: Final[dict[str, RoutePermission]] = {
     **dict.fromkeys(_FOR_ALL, OPEN),
     "DELETE connections/username/*": _OPERATE,
     "DELETE connections/*": _OPERATE,
-    "PUT users/*": _CHANGE_ACCESS,
-    "DELETE users/*": _CHANGE_ACCESS,
-    "POST users/bulk-delete": _CHANGE_ACCESS,
 }
 TABLES: Final = {"/api/v1/": QUEUE_API, "/api/": MANAGEMENT_API}
 

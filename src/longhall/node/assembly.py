@@ -164,6 +164,7 @@ class Node:
             world.clock.wall_ms,
             self.queues,
             authenticates=partial(_authenticates, directory, settings.authentication),
+            mode=settings.permissions,
         )
         self.service = Router(self.broker, self.queues, sessions, self.guard)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)

@@ -93,13 +93,14 @@ async def remove_rule(service: Router, asked: Asked) -> Reply:
     """DELETE access/rules/ID"""
     if not await service.call(ChangeAccess([], [asked.name]), asked.caller):
         raise LonghallError(Code.UNKNOWN_ENTRY, f"there is no rule '{asked.name[:40]}'")
-    return Reply(None, HTTPStatus.NO_CONTENT)
+    return Reply({"removed": asked.name})
 
 
 async def grant_roles(service: Router, asked: Asked) -> Reply:
     """PUT access/roles/USER"""
-    await service.call(GrantRoles(asked.name, asked.read(RolesWanted).roles), asked.caller)
-    return Reply(None, HTTPStatus.NO_CONTENT)
+    roles = asked.read(RolesWanted).roles
+    await service.call(GrantRoles(asked.name, roles), asked.caller)
+    return Reply({"user": asked.name, "roles": roles})
 
 
 @final
