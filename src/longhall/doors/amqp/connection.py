@@ -51,9 +51,7 @@ from longhall.doors.amqp.wire.frames import (
     method_frame,
 )
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
-from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
-from longhall.front.identity import Principal, caller_of
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -82,7 +80,7 @@ class AmqpConnection(asyncio.Protocol):
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
-        self.handshake = Handshake(self._login)
+        self.handshake = Handshake(lambda user, password: server.login(user, password, self.peer))
         self.channels: dict[int, Channel] = {}
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
@@ -445,20 +443,12 @@ class AmqpConnection(asyncio.Protocol):
         else:
             self.close()
 
-    def _login(self, user: str, password: str) -> Principal | None:
-        try:
-            return self.server.login(user, password, self.peer)
-        except LonghallError as error:  # The users are not known yet.
-            raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
-
     async def _open(self, host: str) -> None:
         if not await has_virtual_host(self.service, host):
             self._refuse(AmqpError(errors.NOT_ALLOWED, f"vhost {host} not found", methods.CONNECTION_OPEN))
             return
         self.host = host
-        principal = self.handshake.principal
-        assert principal is not None
-        self.caller = caller_of(principal.shown_as(self.handshake.user), self.peer)
+        self.caller = self.handshake.caller(self.peer)
         self.handshake.state = "running"
         self.write(method_frame(0, methods.CONNECTION_OPEN_OK, ""))
 

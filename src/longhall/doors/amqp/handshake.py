@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, final
 
+from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.doors.amqp.wire.methods import METHODS, Arguments
 from longhall.exchanges.field_table import MalformedTable, decode_table
-from longhall.front.identity import Principal
+from longhall.front.identity import Principal, caller_of
 
 FRAME_MAX: Final = 131_072
 FRAME_MIN: Final = 4096
@@ -49,6 +50,11 @@ class Handshake:
             return b""
         name = METHODS[method].name
         raise AmqpError(errors.COMMAND_INVALID, f"'{name}' is not expected in the state '{self.state}'", method)
+
+    def caller(self, address: str) -> Caller:
+        """The client, after its login."""
+        assert self.principal is not None
+        return caller_of(self.principal.shown_as(self.user), address)
 
     def tells(self, error: AmqpError) -> bool:
         """True if the client understands an error before the connection is open."""

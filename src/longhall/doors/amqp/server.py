@@ -14,7 +14,9 @@ from typing import Final, final
 from longhall.doors.amqp.alarms import Alarms
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
+from longhall.doors.amqp.errors import CONNECTION_FORCED, AmqpError
 from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
+from longhall.errors import LonghallError
 from longhall.exchanges.field_table import encode_table
 from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
@@ -120,7 +122,10 @@ class AmqpServer:
         """The principal of a login; ANONYMOUS for every user if the door does not ask, None if it is refused."""
         if self.authentication is None:
             return ANONYMOUS
-        return self.authentication.login(user, password, address)
+        try:
+            return self.authentication.login(user, password, address)
+        except LonghallError as error:  # The users are not known yet.
+            raise AmqpError(CONNECTION_FORCED, str(error)) from None
 
     def close_outdated(self) -> None:
         """Close the connections of users that may not be logged in any more: the directory has changed."""
