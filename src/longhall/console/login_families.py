@@ -1,4 +1,4 @@
-"""Logins among the metrics, by door: how many succeeded, failed, and were refused unseen because of earlier failures."""
+"""Logins among the metrics, by door: how many succeeded, failed, or were refused unseen after earlier failures."""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ class Principal(NamedTuple):
         return self._replace(user=name) if self.is_anonymous else self
 
 
+NODE_ITSELF: Final = Caller("", "", "", ADMINISTRATOR_KIND)  # What a node asks for itself, such as its metrics.
 ANONYMOUS: Final = Principal("", "", ANONYMOUS_KIND)
 
 
@@ -57,9 +58,9 @@ def principal_of_key(access_key: str) -> Principal:
     return Principal(DEFAULT_TENANT, access_key, ADMINISTRATOR_KIND)
 
 
-def caller_of(principal: Principal, address: str) -> Caller:
+def caller_of(principal: Principal, address: str, tls: bool = False) -> Caller:
     """The caller of operations that this client asks for."""
-    return Caller(principal.user, address, principal.tenant, principal.kind)
+    return Caller(principal.user, address, principal.tenant, principal.kind, tls)
 
 
 def principal_of(caller: Caller) -> Principal:

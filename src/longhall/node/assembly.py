@@ -27,6 +27,7 @@ from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.console.api.access import access_routes
 from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
@@ -43,6 +44,7 @@ from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
+from longhall.console.tls_families import tls_families
 from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
@@ -55,7 +57,9 @@ from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
+from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.guard import Guard
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
@@ -75,8 +79,10 @@ from longhall.node.scaler import scaler_of
 from longhall.node.scrubs import NodeScrubs, papers_of
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
+from longhall.node.tls import NodeTls, has_tls
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
 from longhall.service.administration import (
     AddGroup,
@@ -114,7 +120,12 @@ class Node:
     """One running node."""
 
     def __init__(
-        self, world: World, settings: Settings, place: JoinState | None = None, colleagues: Workers | None = None
+        self,
+        world: World,
+        settings: Settings,
+        place: JoinState | None = None,
+        colleagues: Workers | None = None,
+        tls: NodeTls | None = None,
     ) -> None:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
@@ -126,6 +137,7 @@ class Node:
         self.http = Address("", 0)
         self.world = world
         self.settings = settings
+        self.tls = tls if tls is not None else NodeTls(settings, world.network)
         self.known = Known(settings.credentials, settings.keys)
         self.colleagues = colleagues  # The view of the other workers; None for a node without workers.
         self.keeps = colleagues is None or colleagues.leads_here  # True if this process owns the data directory.
@@ -145,13 +157,21 @@ class Node:
         self.queues = QueueService(self.hall)
         self.broker = LocalBroker(self.queues)
         sessions = Sessions(self.queues.consumers)
-        self.service = Router(self.broker, self.queues, sessions)
-        ExchangeService(self.hall, self.queues, self.service).register(self.broker)
-        PolicyService(self.hall, self.queues, self.service).register(self.broker)
-        AccountService(self.hall).register(self.broker)
         is_group = place is not None and place.wing is not None
         directory = Directory(known=False) if is_group else self.hall.catalogue.directory
         directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
+        self.guard = Guard(
+            directory,
+            world.clock.wall_ms,
+            self.queues,
+            authenticates=partial(_authenticates, directory, settings.authentication),
+            mode=settings.permissions,
+        )
+        self.service = Router(self.broker, self.queues, sessions, self.guard)
+        ExchangeService(self.hall, self.queues, self.service).register(self.broker)
+        PolicyService(self.hall, self.queues, self.service).register(self.broker)
+        AccountService(self.hall).register(self.broker)
+        AccessService(self.hall).register(self.broker)
         self.authentication = NodeAuthentication(
             world, settings, directory, self.hall.queue_secret, self.known.credentials
         )
@@ -161,7 +181,13 @@ class Node:
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
         door = Door(
-            self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings), self.service
+            self.hall,
+            self._coordinator,
+            self._transactor,
+            settings.data,
+            broker_settings(settings),
+            self.service,
+            self.guard,
         )
         self._kafka = KafkaServer(
             door,
@@ -218,11 +244,14 @@ class Node:
         registry = self.registry = Registry(label)
         registry.collect(process_families)
         registry.collect(build_families)
+        registry.collect(partial(tls_families, self.tls))
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
         accounts = AccountHandlers(self.authentication.secrets, world.clock)
-        routes = (*ROUTES, *accounts.routes(), *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
+        own_routes = (*ROUTES, *accounts.routes(), *access_routes(self.guard))
+        routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
         logins = self.authentication.door("http", settings.http)
-        api = Api(self.service, routes, budget, logins, closed_api(settings, settings.http))
+        closed = closed_api(settings, settings.http)
+        api = Api(self.service, routes, budget, logins, closed, access=self.guard)
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
             partial(_door_status, "kafka", self._kafka.connections),
@@ -245,10 +274,10 @@ class Node:
                 api.answer_also(GROUP_ROUTES)
         main = self.cluster_node.main if self.cluster_node is not None else None
         self._configurations = BrokerConfigurationFollower(
-            self.hall, self.service.call if main is None else main.call, is_group=main is not None
+            self.hall, self.service.dispatch if main is None else main.call, is_group=main is not None
         )
         self.directory_follower = DirectoryFollower(
-            self.hall, directory, self.service.call if main is None else main.call
+            self.hall, directory, self.service.dispatch if main is None else main.call
         )
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
@@ -330,20 +359,22 @@ class Node:
         amqp = parse_address(settings.amqp)
         http = parse_address(settings.http)
         door = self._kafka.door
-        self.kafka = Address(kafka.host, await self._kafka.open(self.world.network, kafka.host, kafka.port))
+        self.kafka = Address(kafka.host, await self._kafka.open(self.tls.network_of("kafka"), kafka.host, kafka.port))
         advertised = parse_address(settings.advertised_kafka) if settings.advertised_kafka else self.kafka
         door.host = "127.0.0.1" if advertised.is_everywhere else advertised.host
         door.port = advertised.port or self.kafka.port
-        self.sqs = Address(sqs.host, await self._sqs.open(self.world.network, sqs.host, sqs.port))
+        self.sqs = Address(sqs.host, await self._sqs.open(self.tls.network_of("sqs"), sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
-        self.amqp = Address(amqp.host, await self._amqp.open(self.world.network, amqp.host, amqp.port))
+        self._sqs.door.scheme = "https" if has_tls(settings, "sqs") else "http"
+        self.amqp = Address(amqp.host, await self._amqp.open(self.tls.network_of("amqp"), amqp.host, amqp.port))
         stomp, websocket = parse_address(settings.stomp), parse_address(settings.stomp_websocket)
-        self.stomp = Address(stomp.host, await self._stomp.open(self.world.network, stomp.host, stomp.port))
+        self.stomp = Address(stomp.host, await self._stomp.open(self.tls.network_of("stomp"), stomp.host, stomp.port))
         self.stomp_websocket = Address(
-            websocket.host, await self._stomp.open_websocket(self.world.network, websocket.host, websocket.port)
+            websocket.host,
+            await self._stomp.open_websocket(self.tls.network_of("stomp_websocket"), websocket.host, websocket.port),
         )
         self.management, self.prometheus = await self._doors.open()
-        self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
+        self.http = Address(http.host, await self._console.start(self.tls.network_of("http"), http.host, http.port))
         self._scaler.http = str(self.http)
 
     def _http_status(self) -> DoorStatus:
@@ -538,6 +569,11 @@ def _of_the_leader(world: World, settings: Settings) -> Identity:
     if identity is None:
         raise LonghallError(Code.NOT_READY, f"{settings.data} has no data yet")
     return identity
+
+
+def _authenticates(directory: Directory, mode: str) -> bool:
+    """True if permissions count: clients log in as users, or it is not known yet whether there are any."""
+    return mode == REQUIRED or (mode != NONE and (bool(directory.accounts.users) or not directory.known))
 
 
 def closed_api(settings: Settings, address: str) -> str:

@@ -26,11 +26,14 @@ from longhall.console.api.asked import BYTES, JSON, Asked, Reply
 from longhall.console.api.content_digest import digest_header, verify_digest, wanted_digest
 from longhall.console.api.refusals import ApiRefusal, refuse
 from longhall.console.http import Response, Work
+from longhall.console.route_permissions import permission_of
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.calls import HttpCall
+from longhall.front.guard import Guard
 from longhall.front.identity import ANONYMOUS, Principal, caller_of
+from longhall.front.origins import Origin
 from longhall.front.refused_requests import RefusedRequests
 from longhall.service.router import Router
 
@@ -61,7 +64,7 @@ class Dialect(Protocol):
 
     prefix: str
 
-    def who(self, headers: dict[bytes, bytes], peer: str) -> Principal | None:
+    def who(self, headers: dict[bytes, bytes], peer: str, origin: Origin | None) -> Principal | None:
         """The client; None if it must log in first."""
 
     def refused(self, status: HTTPStatus, line: str) -> Response:
@@ -83,11 +86,11 @@ class QueueDialect:
     def __init__(self, authentication: DoorAuthentication | None = None) -> None:
         self._authentication = authentication
 
-    def who(self, headers: dict[bytes, bytes], peer: str) -> Principal | None:
+    def who(self, headers: dict[bytes, bytes], peer: str, origin: Origin | None) -> Principal | None:
         authentication = self._authentication
         if authentication is None or not authentication.required:
             return ANONYMOUS.shown_as(peer)
-        return authentication.of_header(headers.get(b"authorization"), peer)
+        return authentication.of_request(headers.get(b"authorization"), origin, peer)
 
     def refused(self, status: HTTPStatus, line: str) -> Response:
         code = status.phrase.lower().replace(" ", "-")
@@ -119,7 +122,9 @@ class Api:
         authentication: DoorAuthentication | None = None,
         closed: str = "",
         dialect: Dialect | None = None,
+        access: Guard | None = None,
     ) -> None:
+        self._access = access
         self.budget = budget
         self._service = service
         self._authentication = authentication
@@ -141,7 +146,7 @@ class Api:
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """See `console.http.Service`."""
         try:
-            who = self._dialect.who(call.headers, call.connection.peer)
+            who = self._dialect.who(call.headers, call.connection.peer, call.connection.origin)
         except LonghallError as error:
             return Work(_answered(self._dialect.refuse(error)), False)
         refusal = self._refusal(call, who)
@@ -190,6 +195,8 @@ class Api:
 
     async def _answer(self, route: Route, asked: Asked) -> Response:
         try:
+            if self._access is not None and self._access.active:
+                self._permit(self._access, route, asked)
             reply = await route.handler(self._service, asked)
             if isinstance(reply.value, bytes):  # Bytes have no field for a checksum, so the response always has one.
                 headers = digest_header(asked.digest or "crc32c", reply.value)
@@ -204,6 +211,14 @@ class Api:
         except Exception:
             _log.exception("handler failed", extra={"route": f"{route.method} {route.path}"})
             return self._dialect.refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
+
+    def _permit(self, access: Guard, route: Route, asked: Asked) -> None:
+        """Raises ACCESS_REFUSED if the route needs a permission that the client does not have."""
+        permission = permission_of(self.prefix, route.method, route.path)
+        if permission is None:
+            raise LonghallError(Code.ACCESS_REFUSED, f"no permission is known for {route.method} {route.path}")
+        if permission.need is not None:
+            access.require(asked.caller, [(permission.need,)])
 
     # Authentication
 

@@ -14,14 +14,13 @@ from typing import Final, final
 from longhall.doors.amqp.alarms import Alarms
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
-from longhall.doors.amqp.errors import CONNECTION_FORCED, AmqpError
 from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
-from longhall.errors import LonghallError
 from longhall.exchanges.field_table import encode_table
 from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.origins import Origin
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Clock, Entropy, Network
@@ -122,13 +121,18 @@ class AmqpServer:
         """The principal of a login; ANONYMOUS for every user if the door does not ask, None if it is refused."""
         if self.authentication is None:
             return ANONYMOUS
-        try:
-            return self.authentication.login(user, password, address)
-        except LonghallError as error:  # The users are not known yet.
-            raise AmqpError(CONNECTION_FORCED, str(error)) from None
+        return self.authentication.login(user, password, address)
+
+    def login_by_certificate(self, origin: Origin | None) -> Principal | None:
+        """The principal of a client with a certificate; None if it has none, or the login is refused."""
+        if origin is None or not origin.user:
+            return None
+        return ANONYMOUS if self.authentication is None else self.authentication.login_by_certificate(origin)
 
     def close_outdated(self) -> None:
-        """Close the connections of users that may not be logged in any more: the directory has changed."""
+        """Close the connections of users that may not be logged in any more, and the channels whose consumers they may
+        not have any more: the directory has changed.
+        """
         authentication = self.authentication
         if authentication is None:
             return
@@ -136,6 +140,8 @@ class AmqpServer:
             principal = connection.handshake.principal
             if principal is not None and not authentication.may_go_on(principal):
                 connection.force("broker forced connection closure with reason 'user credentials have changed'")
+            else:
+                connection.close_revoked()
 
     def new_origin(self) -> ConnectionOrigin:
         """Where a new connection comes from."""

@@ -18,6 +18,7 @@ from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.origins import Origin
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Entropy, Listener, Network
@@ -99,6 +100,10 @@ class StompServer:
             return ANONYMOUS
         return self.authentication.login(user, password, address)
 
+    def login_by_certificate(self, origin: Origin) -> Principal | None:
+        """The principal of a client with a certificate; None if the login is refused."""
+        return ANONYMOUS if self.authentication is None else self.authentication.login_by_certificate(origin)
+
     def close_outdated(self) -> None:
         """Close the connections of users that may not be logged in any more: the directory has changed."""
         authentication = self.authentication
@@ -107,6 +112,8 @@ class StompServer:
         for connection in list(self.connections.registered):
             if connection.principal is not None and not authentication.may_go_on(connection.principal):
                 connection.fail(StompError("Access refused", "the credentials of the user have changed\n", closes=True))
+            else:
+                connection.consumption.close_revoked()
 
     def new_id(self, size: int) -> str:
         """A random id of so many bytes."""
