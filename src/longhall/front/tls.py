@@ -133,7 +133,7 @@ class TlsContexts:
             self._connecting = None
             if connecting is not None:
                 self.connecting()
-        except LonghallError as error:
+        except (LonghallError, OSError, ValueError) as error:  # A file may change again meanwhile.
             self._listening, self._connecting = kept, connecting
             told = {"reason": str(error)}
             _log.error("the certificates could not be read again; the old ones stay in force", extra=told)

@@ -147,11 +147,12 @@ class SqsServer(HttpGate):
         histogram.observe(now_s - call.started_s)
 
     def serve(self, call: HttpCall) -> None:
-        if not self._asks():
+        asks = self._asks()
+        if not asks:
             call.connection.know()  # Without authentication every client counts as authenticated.
         target = call.headers.get(b"x-amz-target")
         if target is None:
-            self._serve_query(call)
+            self._serve_query(call, asks)
             return
         try:
             operation = self._by_target.get(target)
@@ -161,7 +162,7 @@ class SqsServer(HttpGate):
                     return
                 raise SqsError(faults.UNKNOWN_OPERATION, "There is no such operation.")
             principal = ANONYMOUS
-            if self._asks():
+            if asks:
                 principal = self._verify(call)
             elif b"origin" in call.headers:  # A page cannot send the target header without an `Origin`.
                 raise from_page()
@@ -174,7 +175,7 @@ class SqsServer(HttpGate):
 
     # The two protocols
 
-    def _serve_query(self, call: HttpCall) -> None:
+    def _serve_query(self, call: HttpCall, asks: bool) -> None:
         if call.method not in _METHODS:
             self._refuse_method(call)
             return
@@ -194,7 +195,7 @@ class SqsServer(HttpGate):
                     return
                 raise SqsError(faults.MISSING_ACTION, "The request has neither an X-Amz-Target header nor an Action.")
             principal = ANONYMOUS
-            if self._asks():
+            if asks:
                 principal = self._verify(call)
             else:
                 refuse_pages(call.headers, self._on_loopback)
@@ -218,7 +219,7 @@ class SqsServer(HttpGate):
         call.ready(answer)
 
     def _asks(self) -> bool:
-        """True if requests must be signed."""
+        """True if requests must be signed. The first user of the directory changes it."""
         return self._verifier is not None and self._verifier.required
 
     def _verify(self, call: HttpCall) -> Principal:

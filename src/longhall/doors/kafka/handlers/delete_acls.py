@@ -17,16 +17,16 @@ from longhall.service.access_operations import ChangeAccess, ListAccess
 
 
 async def handle(door: Door, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
-    view = await door.service.dispatch(ListAccess(), call.caller)
-    acls = acls_of(view.rules)
-    found = [[acl for acl in acls if matches(acl, wanted)] for wanted in request.filters]
-    ids = list(dict.fromkeys(acl.rule_id for some in found for acl in some))
-    if ids:
-        try:
+    try:
+        view = await door.service.dispatch(ListAccess(), call.caller)
+        acls = acls_of(view.rules)
+        found = [[acl for acl in acls if matches(acl, wanted)] for wanted in request.filters]
+        ids = list(dict.fromkeys(acl.rule_id for some in found for acl in some))
+        if ids:
             await door.service.dispatch(ChangeAccess([], ids), call.caller)
-        except LonghallError as error:
-            refused = DeleteAclsResponseFilter(error_code=error_of(error.code), error_message=str(error))
-            return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
+    except LonghallError as error:
+        refused = DeleteAclsResponseFilter(error_code=error_of(error.code), error_message=str(error))
+        return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
     results = [DeleteAclsResponseFilter(matching_acls=[_match(acl) for acl in some]) for some in found]
     return DeleteAclsResponse(filter_results=results)
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 from longhall.doors.kafka.acls import acls_of, matches
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.wire.messages.acls import (
     DescribeAclsRequest,
     DescribeAclsResponse,
     DescribeAclsResponseAcl,
     DescribeAclsResponseResource,
 )
+from longhall.errors import LonghallError
 from longhall.service.access_operations import ListAccess
 
 
 async def handle(door: Door, request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
-    view = await door.service.dispatch(ListAccess(), call.caller)
+    try:
+        view = await door.service.dispatch(ListAccess(), call.caller)
+    except LonghallError as error:
+        return DescribeAclsResponse(error_code=error_of(error.code), error_message=str(error))
     resources: dict[tuple[int, str, int], DescribeAclsResponseResource] = {}
     for acl in acls_of(view.rules):
         if not matches(acl, request):
