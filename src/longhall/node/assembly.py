@@ -37,6 +37,7 @@ from longhall.console.api.scrub import SCRUB_ROUTES
 from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
+from longhall.console.login_families import login_families
 from longhall.console.metrics import Registry, labels
 from longhall.console.outbox_families import outbox_families
 from longhall.console.process import build_families, process_families
@@ -281,6 +282,7 @@ class Node:
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
+        registry.collect(partial(login_families, self.authentication.authenticator.failed_logins))
         registry.collect(partial(outbox_families, self.queues.outbox))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
