@@ -53,7 +53,7 @@ from longhall.doors.amqp.wire.frames import (
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
-from longhall.front.identity import Principal, caller_of
+from longhall.front.identity import Principal, caller_of, is_encrypted
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -79,6 +79,7 @@ class AmqpConnection(asyncio.Protocol):
         self.server = server
         self.service = server.service
         self.peer = ""
+        self.is_tls = False
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
@@ -116,6 +117,7 @@ class AmqpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         self.peer = self.origin.made(transport)
+        self.is_tls = is_encrypted(transport)
         self._last_received_s = self.active_s = self._loop.time()
         if not self.server.opened(self):
             self._transport.abort()
@@ -464,7 +466,7 @@ class AmqpConnection(asyncio.Protocol):
     async def _open(self, host: str) -> None:
         principal = self.handshake.principal
         assert principal is not None
-        caller = caller_of(principal.shown_as(self.handshake.user), self.peer)
+        caller = caller_of(principal.shown_as(self.handshake.user), self.peer, self.is_tls)
         if not self.service.may_enter(host, caller):
             text = f"access to vhost '{host}' refused for user '{self.handshake.user}'"
             self._refuse(AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_OPEN))

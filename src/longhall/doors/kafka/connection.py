@@ -25,7 +25,7 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.doors.kafka.sasl import SaslSession
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
-from longhall.front.identity import ANONYMOUS, caller_of
+from longhall.front.identity import ANONYMOUS, caller_of, is_encrypted
 from longhall.world.ports import Buffer
 
 SHARED_BYTES: Final = 256 * 1024
@@ -64,7 +64,7 @@ class Call:
     @property
     def caller(self) -> Caller:
         """The client, for operations of the service."""
-        return caller_of(self.connection.principal, self.connection.peer)
+        return caller_of(self.connection.principal, self.connection.peer, self.connection.is_tls)
 
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""
@@ -128,6 +128,7 @@ class Connection:
     def __init__(self, gate: Gate, loop: asyncio.AbstractEventLoop) -> None:
         self.number = next(_numbers)
         self.peer = ""
+        self.is_tls = False
         self.active_s = 0.0  # When the last complete request came.
         self.requests = 0
         self.principal = ANONYMOUS
@@ -169,6 +170,7 @@ class Connection:
         stream.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
+        self.is_tls = is_encrypted(transport)
         self.active_s = self._loop.time()
         if transport.get_extra_info("carried"):  # By another node, which knows whose it is.
             self._pool = self._gate.budget

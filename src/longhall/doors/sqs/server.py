@@ -241,6 +241,7 @@ class SqsServer(HttpGate):
             principal,
             "" if trace is None else decode(trace) or "",
             call.connection.peer,
+            call.connection.is_tls,
         )
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)

@@ -40,7 +40,7 @@ from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import SMALL_BYTES_MAX, Arrival
-from longhall.front.identity import Principal
+from longhall.front.identity import Principal, is_encrypted
 
 if TYPE_CHECKING:
     from longhall.doors.stomp.server import StompServer
@@ -65,6 +65,7 @@ class StompConnection(asyncio.Protocol):
         self.server = server
         self.service = server.service
         self.peer = ""
+        self.is_tls = False
         self.host = DEFAULT_HOST
         self.user = ""
         self.principal: Principal | None = None  # Until the login.
@@ -96,6 +97,7 @@ class StompConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         name = transport.get_extra_info("peername")
         self.peer = str(name[0]) if name else ""
+        self.is_tls = is_encrypted(transport)
         if not self.server.opened(self):
             self._transport.abort()
             return
