@@ -44,7 +44,8 @@ _ADVICE: Final = {
     "storage-full": "free space on the node's disk; it recovers by itself",
     "not-ready": "the node is starting or stopping; try again in a moment",
     "overloaded": "try again in a moment",
-    "unauthorized": "set LONGHALL_ACCESS_KEY and LONGHALL_SECRET, or write them into a profile",
+    "unauthorized": "set LONGHALL_USER and LONGHALL_PASSWORD (or LONGHALL_TOKEN), or write them into a profile",
+    "unknown-entry": "`longhall user list` and `longhall tenant list` show what there is",
 }
 
 
@@ -101,7 +102,9 @@ class ApiClient:
         headers = {"Want-Content-Digest": f"{_DIGEST}=1"}
         if body is not None:
             headers |= {"Content-Type": kind, "Content-Digest": digest_value(_DIGEST, body)}
-        if self.place.access_key:
+        if self.place.secret and not self.place.access_key:
+            headers["Authorization"] = f"Bearer {self.place.secret}"
+        elif self.place.access_key:
             shown = f"{self.place.access_key}:{self.place.secret}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(shown).decode()}"
         connection = self._connection

@@ -48,6 +48,9 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "pipeline": CommandEntry(
         "pipeline", "app", "Jobs on Spark: archive, replay, sql, report, reconcile. They need longhall[spark] and Java."
     ),
+    "user": CommandEntry("user", "app", "Users: add, list, disable, enable, delete, rotate, access keys, import."),
+    "tenant": CommandEntry("tenant", "app", "Tenants: add, list, disable, enable, delete."),
+    "token": CommandEntry("token", "app", "API tokens: add, list, delete."),
     "cluster": CommandEntry("cluster", "app", "Nodes that keep one hall together."),
     "certificates": CommandEntry("certificates", "app", "Certificates of a test authority, for TLS."),
     "bench": CommandEntry(

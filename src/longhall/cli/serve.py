@@ -76,6 +76,13 @@ def serve(
     tls_peers_ca: Annotated[
         str | None, typer.Option(metavar="FILE", help="The authorities of the cluster's nodes: they speak TLS.")
     ] = None,
+    authentication: Annotated[
+        str | None, typer.Option(help="auto, required or none: whether clients must log in.", show_default="auto")
+    ] = None,
+    master_key: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The key that seals the secrets of access keys, of mode 600."),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Processes that serve clients.", show_default="1")
     ] = None,
@@ -129,6 +136,8 @@ def serve(
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,
             credentials=credentials,
+            authentication=authentication,
+            master_key=master_key,
             **_tls_flags(
                 certificate=tls_certificate,
                 key=tls_key,

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -104,6 +104,8 @@ from longhall.service.policies import PolicyService
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import World
+
+DIRECTORY_S_MAX: Final = 10.0  # How long the start of a worker waits for the directory.
 
 _log = logging.getLogger("longhall.node")
 
@@ -282,9 +284,14 @@ class Node:
             self.directory_follower.start()
             return
         if self.colleagues is not None:
+            self.directory_follower.start()
+            try:
+                async with asyncio.timeout(DIRECTORY_S_MAX):
+                    await self.directory_follower.known()
+            except TimeoutError:
+                _log.warning("the users are not known yet; until then nobody can log in here")
             await self.colleagues.join()
             self._configurations.start()
-            self.directory_follower.start()
             return
         self.status.state = None
 

@@ -233,7 +233,8 @@ class ClusterNode:
     async def settled(self) -> None:
         """Wait until a leader is known that serves clients."""
         while True:
-            if self.session.has_leader and not self.damaged:
+            known = self.place.wing is not None or self._node.authentication.authenticator.directory.known
+            if self.session.has_leader and not self.damaged and known:
                 self._node.status.state = None
                 return
             await asyncio.sleep(LOOK_S)

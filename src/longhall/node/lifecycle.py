@@ -39,6 +39,7 @@ from longhall.node.credentials import Known
 from longhall.node.descriptors import fit, say_what_is_less
 from longhall.node.exceptions import ExceptionHandler
 from longhall.node.files import make_private
+from longhall.node.first_administrator import make_first_administrator
 from longhall.node.group_process import settings_of
 from longhall.node.group_supervisor import GroupSupervisor
 from longhall.node.join_state import JoinState, RecordDoubted, take_place
@@ -338,6 +339,7 @@ async def _serve(
     watchdog = Watchdog(settings.hang_ms_max)
     if settings.watchdog and node.cluster_node is not None:
         watchdog.start()
+    await make_first_administrator(node)
     if not life.announced:
         if colleagues is None and life.wing is None:
             announce(settings, addresses_of(node))
@@ -400,6 +402,7 @@ def reads_files_again(settings: Settings) -> bool:
 
 def _reload(node: Node, life: Life) -> None:
     node.known.reload()
+    node.authentication.check_connections()
     node.tls.reload()
     if life.secret_file is not None:
         life.secret_file.reload()

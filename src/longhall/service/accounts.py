@@ -156,21 +156,29 @@ class AccountService(DirectoryObserver):
         self._tenant(op.tenant)
         if op.name in self._accounts.users:
             raise LonghallError(Code.ENTRY_EXISTS, f"there is a user '{op.name}'")
+        if not op.administrator:
+            self._check_first(caller)
         now_ms = self._now_ms()
         user = User(op.tenant, True, op.administrator, now_ms, tuple(op.scram), now_ms)
         await self._commit([entry_of(op.name, user)])
 
     async def _enable_user(self, op: ops.EnableUser, caller: Caller) -> None:
         user = self._user(op.name)
+        if not op.enabled:
+            self._check_last(op.name, caller)
         await self._commit([entry_of(op.name, msgspec.structs.replace(user, enabled=op.enabled))])
 
     async def _set_administrator(self, op: ops.SetAdministrator, caller: Caller) -> None:
         user = self._user(op.name)
+        if not op.administrator:
+            self._check_last(op.name, caller)
         await self._commit([entry_of(op.name, msgspec.structs.replace(user, administrator=op.administrator))])
 
     async def _remove_user(self, op: ops.RemoveUser, caller: Caller) -> None:
         self._user(op.name)
         accounts = self._accounts
+        if len(accounts.users) > 1:  # Without users the doors are as before the first one.
+            self._check_last(op.name, caller)
         keys = [(ACCESS_KEY, name) for name, key in accounts.access_keys.items() if key.user == op.name]
         tokens = [(TOKEN, name) for name, token in accounts.tokens.items() if token.user == op.name]
         await self._commit([], [(USER, op.name), *keys, *tokens])
@@ -195,6 +203,7 @@ class AccountService(DirectoryObserver):
             if user is None or not user.keys_of(mechanism, now_ms):
                 raise LonghallError(Code.UNKNOWN_ENTRY, "Attempt to delete a user credential that does not exist")
         if user is None:
+            self._check_first(caller)
             user = User(DEFAULT_TENANT, created_ms=now_ms)
         replaced = {*op.removed, *(key.mechanism for key in op.put)}
         await self._put_scram(op.name, user, [*_ended(user.scram, replaced, 0, now_ms), *op.put])
@@ -202,6 +211,18 @@ class AccountService(DirectoryObserver):
     async def _put_scram(self, name: str, user: User, keys: list[ScramKey]) -> None:
         changed = msgspec.structs.replace(user, scram=tuple(keys[-SCRAM_KEYS_MAX:]), changed_ms=self._now_ms())
         await self._commit([entry_of(name, changed)])
+
+    def _check_first(self, caller: Caller) -> None:
+        """Refuse a first user that could not add others: nobody else can log in from then on."""
+        if not self._accounts.users and not caller.kind:
+            raise LonghallError(Code.INVALID_REQUEST, "the first user must be an administrator")
+
+    def _check_last(self, name: str, caller: Caller) -> None:
+        """Refuse to lose the last administrator, but to those who do not need one: keys of a file of credentials."""
+        users = self._accounts.users
+        others = [user for other, user in users.items() if other != name and user.administrator and user.enabled]
+        if users[name].administrator and not others and (not caller.kind or caller.identity in users):
+            raise LonghallError(Code.INVALID_REQUEST, f"'{name}' is the last administrator who can log in")
 
     def _user(self, name: str) -> User:
         user = self._accounts.users.get(name)
