@@ -130,6 +130,22 @@ def test_librdkafka_is_refused_without_a_certificate_of_a_user(secured: Secured,
         admin.list_topics(timeout=3)
 
 
+def test_a_client_is_cut_off_when_the_user_of_its_certificate_is_disabled(secured: Secured) -> None:
+    secured.authority.issue_client("carol")
+    secured.administrator.add_user("carol", administrator=True)
+    connection = amqp(secured, "carol", pika.credentials.ExternalCredentials())
+    admin = AdminClient(secured.kafka("carol"))
+    _kept.append(admin)
+    assert admin.list_topics(timeout=WAIT_S).brokers
+    secured.administrator.ask("PATCH", "users/carol", {"disabled": True})
+    with pytest.raises(pika.exceptions.ConnectionClosed, match="CONNECTION_FORCED"):
+        connection.process_data_events(WAIT_S)
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=3)
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        amqp(secured, "carol", pika.credentials.ExternalCredentials())
+
+
 def test_kafka_python_and_aiokafka_speak_tls(secured: Secured) -> None:
     certificate, key = secured.files("alice")
     tls = {

@@ -31,7 +31,6 @@ from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.handlers.table import HANDLERS
-from longhall.doors.amqp.handshake import Handshake
 from longhall.doors.amqp.intake import Intake
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
@@ -54,7 +53,7 @@ from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_argument
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.front.handshake_refusals import note_tls
-from longhall.front.identity import Principal, caller_of, is_encrypted
+from longhall.front.identity import is_encrypted
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -83,7 +82,7 @@ class AmqpConnection(asyncio.Protocol):
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
-        self.handshake = Handshake(self._login, self._login_by_certificate)
+        self.handshake = server.new_handshake(self)
         self.channels: dict[int, Channel] = {}
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
@@ -214,10 +213,7 @@ class AmqpConnection(asyncio.Protocol):
             self._flush()
             self.close()
             raise AmqpError(errors.FRAME_ERROR, "another protocol is spoken")
-        self.handshake.state = "start"
-        self.write(
-            method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, self._mechanisms(), b"en_US")
-        )
+        self.write(self.handshake.begin(self.server.properties, self.origin.client))
         return len(PROTOCOL_HEADER)
 
     def _take_frames(self, data: bytes, at: int) -> int:
@@ -461,27 +457,8 @@ class AmqpConnection(asyncio.Protocol):
         else:
             self.close()
 
-    def _login(self, user: str, password: str) -> Principal | None:
-        try:
-            return self.server.login(user, password, self.peer)
-        except LonghallError as error:  # The users are not known yet.
-            raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
-
-    def _login_by_certificate(self) -> tuple[str, Principal | None]:
-        client = self.origin.client
-        try:
-            return client.user if client is not None else "", self.server.login_by_certificate(client)
-        except LonghallError as error:
-            raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
-
-    def _mechanisms(self) -> bytes:
-        client = self.origin.client
-        return b"PLAIN AMQPLAIN EXTERNAL" if client is not None and client.user else b"PLAIN AMQPLAIN"
-
     async def _open(self, host: str) -> None:
-        principal = self.handshake.principal
-        assert principal is not None
-        caller = caller_of(principal.shown_as(self.handshake.user), self.peer, self.is_tls)
+        caller = self.handshake.caller(self.peer, self.is_tls)
         if not self.service.may_enter(host, caller):
             text = f"access to vhost '{host}' refused for user '{self.handshake.user}'"
             self._refuse(AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_OPEN))
