@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol, final
 
+import msgspec
+
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, AccessAction, Kind, decode_roles, decode_rule
 from longhall.directory.accounts import USER
@@ -27,6 +29,7 @@ from longhall.errors import Code, LonghallError
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
 from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
 from longhall.front.permissions import AccessModel, Explanation, Need, Permissions, RequestOrigin
+from longhall.front.queue_policy import ACCOUNT, PolicyCaller, Verdict, verdict
 from longhall.front.roles import ADMINISTRATOR
 from longhall.queues.messages import QueueView
 from longhall.service import exchange_operations as exchanges
@@ -126,7 +129,7 @@ class AccessGuard(DirectoryObserver):
         if not self.active or caller.kind == ADMINISTRATOR_KIND:
             return True
         need = Need(action, kind, name)
-        if self._permissions(caller).allows(need, self._origin(caller)):
+        if self._has_one(caller, self._permissions(caller), (need,), self._origin(caller)):
             return True
         return self._note(caller, need)
 
@@ -134,7 +137,7 @@ class AccessGuard(DirectoryObserver):
         """The same for what is only shown: nothing is counted. In report-only mode everything is shown."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND or self.mode == REPORT:
             return True
-        return self._permissions(caller).allows(Need(action, kind, name), self._origin(caller))
+        return self._has_one(caller, self._permissions(caller), (Need(action, kind, name),), self._origin(caller))
 
     def allows_some(self, caller: Caller, action: AccessAction, kind: Kind) -> bool:
         """True if there is a name with which the caller may do this."""
@@ -156,15 +159,13 @@ class AccessGuard(DirectoryObserver):
             return
         permissions, origin = self._permissions(caller), self._origin(caller)
         for alternatives in needs:
-            if len(alternatives) == 1:
-                if permissions.allows(alternatives[0], origin):
-                    continue
-            elif _allows_one(permissions, alternatives, origin):
+            if self._has_one(caller, permissions, alternatives, origin):
                 continue
             need = alternatives[0]
             if not self._note(caller, need):
                 described = Need(AccessAction.DESCRIBE, need.kind, need.name)
-                hidden = need.kind in _QUEUES and not permissions.allows(described, origin)
+                asked = msgspec.structs.replace(caller, action="")
+                hidden = need.kind in _QUEUES and not self._has_one(asked, permissions, (described,), origin)
                 raise AccessRefused(caller.identity, need, hidden)
 
     def now_ms(self) -> int:
@@ -183,6 +184,30 @@ class AccessGuard(DirectoryObserver):
         return self._of_user(user).explain(need, origin)
 
     # Inside
+
+    def _has_one(
+        self, caller: Caller, permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin
+    ) -> bool:
+        """True if one alternative is allowed, by a rule or by the policy of the queue, and none is denied."""
+        policies = [self._policy_verdict(caller, need, origin) for need in alternatives]
+        if Verdict.DENIED in policies:
+            return False
+        if Verdict.ALLOWED in policies:
+            return not any(permissions.denies(need, origin) for need in alternatives)
+        if len(alternatives) == 1:
+            return permissions.allows(alternatives[0], origin)
+        return _allows_one(permissions, alternatives, origin)
+
+    def _policy_verdict(self, caller: Caller, need: Need, origin: RequestOrigin) -> Verdict:
+        """What the policy of a queue says, if it has one."""
+        view = self._views.view(need.name) if need.kind in _QUEUES else None
+        text = view.settings.door.get("Policy", "") if view is not None else ""
+        if not text:
+            return Verdict.SILENT
+        user = caller.identity if caller.kind == USER_KIND else ""
+        roles = tuple(self.roles_of(user)) if user else ()
+        arn = f"arn:aws:sqs:us-east-1:{ACCOUNT}:{need.name}"
+        return verdict(text, arn, need.action, PolicyCaller(user, roles, origin, caller.action))
 
     def _permissions(self, caller: Caller) -> Permissions:
         # The name of an anonymous client is one that nobody has checked.
@@ -245,8 +270,10 @@ class AccessGuard(DirectoryObserver):
             return None
         permissions, origin = self._permissions(caller), self._origin(caller)
 
+        asked = msgspec.structs.replace(caller, action="")  # A list is no action at the queues that it shows.
+
         def sees(kind: Kind, name: str) -> bool:
-            return permissions.allows(Need(AccessAction.DESCRIBE, kind, name), origin)
+            return self._has_one(asked, permissions, (Need(AccessAction.DESCRIBE, kind, name),), origin)
 
         def sees_binding(one: exchanges.BindingView) -> bool:
             if not sees(Kind.EXCHANGE, exchange_name(one.host, one.source)):

@@ -59,9 +59,9 @@ def principal_of_key(access_key: str) -> Principal:
     return Principal(DEFAULT_TENANT, access_key, ADMINISTRATOR_KIND)
 
 
-def caller_of(principal: Principal, address: str, tls: bool = False) -> Caller:
+def caller_of(principal: Principal, address: str, tls: bool = False, action: str = "") -> Caller:
     """The caller of operations that this client asks for."""
-    return Caller(principal.user, address, principal.tenant, principal.kind, tls)
+    return Caller(principal.user, address, principal.tenant, principal.kind, tls, action)
 
 
 def is_encrypted(transport: asyncio.BaseTransport) -> bool:

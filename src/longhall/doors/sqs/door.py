@@ -110,9 +110,17 @@ class Caller:
     __slots__ = ("host", "identity", "sender", "trace")
 
     def __init__(
-        self, host: str, principal: Principal, trace: str = "", address: str = "", is_tls: bool = False
+        self,
+        host: str,
+        principal: Principal,
+        trace: str = "",
+        address: str = "",
+        is_tls: bool = False,
+        action: str = "",
     ) -> None:
         self.host = host
         self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
-        self.identity = NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls)
+        self.identity = (
+            NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls, action)
+        )

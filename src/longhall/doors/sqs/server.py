@@ -242,6 +242,7 @@ class SqsServer(HttpGate):
             "" if trace is None else decode(trace) or "",
             call.connection.peer,
             call.connection.is_tls,
+            operation.action,
         )
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)
