@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from base64 import b64encode
@@ -16,8 +17,9 @@ PASSWORD = "correct horse battery staple"
 class Administrator:
     """Makes the first user of a node, an administrator, and acts as it from then on."""
 
-    def __init__(self, http: str) -> None:
+    def __init__(self, http: str, tls: ssl.SSLContext | None = None) -> None:
         self.http = http
+        self._tls = tls
         self._header = ""
         if self.status("GET", "users") == 200:
             self.ask("POST", "users", {"name": ROOT, "password": ROOT_PASSWORD, "administrator": True})
@@ -35,12 +37,12 @@ class Administrator:
     def ask(self, method: str, path: str, body: object = None, header: str | None = None) -> Any:
         """One request; the JSON of the response."""
         request = urllib.request.Request(
-            f"http://{self.http}/api/v1/{path}",
+            f"{'http' if self._tls is None else 'https'}://{self.http}/api/v1/{path}",
             data=None if body is None else json.dumps(body).encode(),
             method=method,
             headers={"Content-Type": "application/json"} | _authorization(self._header if header is None else header),
         )
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=30, context=self._tls) as response:
             return json.loads(response.read() or b"null")
 
     def status(self, method: str, path: str, body: object = None, header: str | None = None) -> int:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import http.client
+import ssl
 from collections.abc import Mapping
 from typing import Final, TypeVar, final
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from longhall.cli.addresses import parse_http_address, unreachable
+from longhall.cli.addresses import parse_http_address, unreachable, untrusted, wants_tls
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.profiles import HttpTarget, find_http
+from longhall.client.tls import http_connection
 from longhall.console.api.asked import BYTES, JSON
 from longhall.console.api.content_digest import digest_value, verify_digest
 from longhall.console.api.refusals import ApiRefusal
@@ -55,7 +57,8 @@ class ApiClient:
         self.place = place
         self._patience_s = patience_s
         self._address = parse_http_address(place.address)
-        self._connection = http.client.HTTPConnection(self._address.host, self._address.port)
+        context = place.tls.context() if wants_tls(place.address, place.tls) else None
+        self._connection = http_connection(self._address.host, self._address.port, context)
 
     def ask(
         self,
@@ -120,6 +123,8 @@ class ApiClient:
                 f"the connection to {self._address} was closed; the node has stopped, or it is no HTTP door",
                 Exit.UNREACHABLE,
             ) from None
+        except ssl.SSLError as error:
+            raise untrusted(self._address, error) from None
         except OSError:
             raise unreachable(self._address) from None
         if answer.status >= 400:

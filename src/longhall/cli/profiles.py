@@ -17,6 +17,8 @@ Profiles are in $XDG_CONFIG_HOME/longhall/config.toml (or ~/.config):
     token = "lht_..."              # or a token of the user in place of the password (LONGHALL_TOKEN),
     access_key = "ALICE"           # or, for the HTTP API only, LONGHALL_ACCESS_KEY and LONGHALL_SECRET.
     secret = "wonderland"
+    ca = "/etc/longhall/ca.crt"    # Where the node speaks TLS: its authority; or longhall --ca, or LONGHALL_CA.
+    certificate = "alice.crt"      # Where it asks for a certificate, with key = "alice.key".
 """
 
 from __future__ import annotations
@@ -29,8 +31,12 @@ from typing import Final, NamedTuple
 
 from longhall.cli.addresses import DEFAULT_ADDRESS, DEFAULT_HTTP
 from longhall.cli.exits import CommandError, Exit
+from longhall.client.tls import ClientTls, tls_of_environment
 
-_KEYS: Final = ("address", "http", "user", "password", "token", "access_key", "secret")
+_KEYS: Final = (
+    *("address", "http", "user", "password", "token", "access_key", "secret"),
+    *("ca", "certificate", "key"),
+)
 
 
 class HttpTarget(NamedTuple):
@@ -39,6 +45,20 @@ class HttpTarget(NamedTuple):
     address: str
     access_key: str = ""  # Or a user,
     secret: str = ""  # with its password or token; a token may stand alone.
+    tls: ClientTls = ClientTls()
+
+
+def find_tls(profile: str | None, environment: Mapping[str, str] = os.environ) -> ClientTls:
+    """The files for TLS: those of the environment, which `longhall --ca` sets, else those of the profile."""
+    given = tls_of_environment(environment)
+    if given != ClientTls():
+        return given
+    found = _find_profile(profile, environment)
+    return _tls_of(found[2]) if found is not None else given
+
+
+def _tls_of(fields: Mapping[str, str]) -> ClientTls:
+    return ClientTls(*(fields.get(name, "") for name in ("ca", "certificate", "key")))
 
 
 def find_address(address: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -67,11 +87,12 @@ def find_http(http: str | None, profile: str | None, environment: Mapping[str, s
             given = given or fields.get("http")
             if given is None:
                 raise _wrong(f'{path}: profiles.{name} needs http for this, like http = "{DEFAULT_HTTP}"')
+    tls = tls_of_environment(environment) if environment.get("LONGHALL_CA") else _tls_of(fields)
     access_key = environment.get("LONGHALL_ACCESS_KEY") or fields.get("access_key", "")
     if access_key:
         secret = environment.get("LONGHALL_SECRET") or fields.get("secret", "")
-        return HttpTarget(given or DEFAULT_HTTP, access_key, secret)
-    return HttpTarget(given or DEFAULT_HTTP, *_login_of(fields, environment))
+        return HttpTarget(given or DEFAULT_HTTP, access_key, secret, tls)
+    return HttpTarget(given or DEFAULT_HTTP, *_login_of(fields, environment), tls)
 
 
 def find_login(profile: str | None, environment: Mapping[str, str] = os.environ) -> tuple[str, str]:

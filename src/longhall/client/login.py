@@ -12,7 +12,6 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from longhall.client.refusals import check
-from longhall.directory.accounts import SHA_256
 from longhall.doors.kafka.wire.messages.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -20,12 +19,13 @@ from longhall.doors.kafka.wire.messages.sasl import (
     SaslHandshakeResponse,
 )
 from longhall.errors import Code, LonghallError
-from longhall.front.authenticator import TOKEN_PREFIX
 
 if TYPE_CHECKING:
     from longhall.client.connection import Connection
 
 PLAIN: Final = "PLAIN"
+SHA_256: Final = "SCRAM-SHA-256"
+TOKEN_PREFIX: Final = "lht_"  # Of tokens, as nodes make them.
 
 
 class Login(NamedTuple):

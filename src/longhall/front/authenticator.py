@@ -6,6 +6,7 @@
     SCRAM proof                            SCRAM keys of the user
     SigV4 signature                        the secret of the access key, from the file or unsealed
     bearer token                           its SHA-256 in the directory
+    client certificate                     its authority, during the TLS handshake; its user is one of the directory
 
 Whether a door asks at all (`DoorAuthentication.required`):
 
@@ -34,6 +35,7 @@ from longhall.front.credentials import Credentials, basic_login
 from longhall.front.failed_logins import FailedLogins
 from longhall.front.identity import ADMINISTRATOR_KIND, ANONYMOUS, USER_KIND, Principal, principal_of_key
 from longhall.front.master_key import MasterKey
+from longhall.front.origins import Origin
 from longhall.front.scram import key_of_password, made_up_key
 from longhall.world.ports import Clock
 
@@ -195,6 +197,7 @@ class Authenticator:
 
     def principal_of_user(self, user: str) -> Principal | None:
         """The principal of a user that has proved who it is; None if it may not log in."""
+        self._check_known()
         return self._principal(user)
 
     def _principal(self, user: str) -> Principal | None:
@@ -273,6 +276,29 @@ class DoorAuthentication:
             return principal
         login = basic_login(authorization)
         return self.check(*login, address) if login is not None else None
+
+    def of_request(self, authorization: bytes | None, origin: Origin | None, address: str) -> Principal | None:
+        """The principal of an HTTP request: that of its header, or without one that of the client's certificate."""
+        if authorization is None:
+            return self.of_certificate(origin)
+        return self.of_header(authorization, address)
+
+    def of_certificate(self, origin: Origin | None) -> Principal | None:
+        """The principal of the user that a client's certificate names; None if it names none that may log in."""
+        if origin is None or not origin.user:
+            return None
+        authenticator = self.authenticator
+        principal = authenticator.principal_of_user(origin.user)
+        if principal is not None or self.required:
+            self.note(principal, origin.user, origin.address, authenticator.now_ms())
+        return principal
+
+    def login_by_certificate(self, origin: Origin) -> Principal | None:
+        """The principal of a login with a certificate; ANONYMOUS if the door does not ask and the directory does not
+        know the user, None if the login is refused.
+        """
+        principal = self.of_certificate(origin)
+        return ANONYMOUS if principal is None and not self.required else principal
 
     def may_go_on(self, principal: Principal) -> bool:
         """True if an open connection of this client may stay."""

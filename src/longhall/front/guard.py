@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -59,12 +59,6 @@ class AccessRefused(LonghallError):
         self.hidden = hidden
 
 
-class QueueLookup(Protocol):
-    """The settings of queues that this process knows."""
-
-    def view(self, name: str) -> QueueView | None: ...
-
-
 @final
 class AccessGuard(DirectoryObserver):
     """The permissions of all callers of one process."""
@@ -73,19 +67,21 @@ class AccessGuard(DirectoryObserver):
         self,
         directory: Directory,
         now_ms: Callable[[], int],
-        views: QueueLookup,
+        view: Callable[[str], QueueView | None],
         *,
         authenticates: Callable[[], bool],
         mode: str = ENFORCE,
     ) -> None:
-        """`authenticates`: whether clients have to log in, asked after every change of the directory."""
+        """`view`: the queues that this process knows. `authenticates`: whether clients have to log in, asked after every
+        change of the directory.
+        """
         self.active = False
         self.mode = mode
         self.refused: Counter[str] = Counter()  # By action and kind.
         self.reported: Counter[tuple[str, str]] = Counter()  # By user and need, in report-only mode.
         self._directory = directory
         self._now_ms = now_ms
-        self._views = views
+        self._view = view
         self._authenticates = authenticates
         self._model = AccessModel()
         self._is_stale = True
@@ -200,7 +196,7 @@ class AccessGuard(DirectoryObserver):
 
     def _policy_verdict(self, caller: Caller, need: Need, origin: RequestOrigin) -> Verdict:
         """What the policy of a queue says, if it has one."""
-        view = self._views.view(need.name) if need.kind in _QUEUES else None
+        view = self._view(need.name) if need.kind in _QUEUES else None
         text = view.settings.door.get("Policy", "") if view is not None else ""
         if not text:
             return Verdict.SILENT
@@ -248,7 +244,7 @@ class AccessGuard(DirectoryObserver):
 
     def _letter_needs(self, op: queues.CreateQueue | queues.ConfigureQueue) -> list[Alternatives]:
         """Who sends the dead messages of a queue elsewhere writes there. What stays as it is needs nothing."""
-        view = self._views.view(op.queue) if isinstance(op, queues.ConfigureQueue) else None
+        view = self._view(op.queue) if isinstance(op, queues.ConfigureQueue) else None
         before = view.settings if view is not None else None
         letters = op.settings.dead_letters
         needs: list[Alternatives] = []

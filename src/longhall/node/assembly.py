@@ -37,12 +37,14 @@ from longhall.console.api.scrub import SCRUB_ROUTES
 from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
+from longhall.console.login_families import login_families
 from longhall.console.metrics import Registry, labels
 from longhall.console.outbox_families import outbox_families
 from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
+from longhall.console.tls_families import tls_families
 from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
@@ -77,8 +79,10 @@ from longhall.node.scaler import scaler_of
 from longhall.node.scrubs import NodeScrubs, papers_of
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
+from longhall.node.tls import NodeTls, has_tls
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
 from longhall.service.administration import (
@@ -117,7 +121,12 @@ class Node:
     """One running node."""
 
     def __init__(
-        self, world: World, settings: Settings, place: JoinState | None = None, colleagues: Workers | None = None
+        self,
+        world: World,
+        settings: Settings,
+        place: JoinState | None = None,
+        colleagues: Workers | None = None,
+        tls: NodeTls | None = None,
     ) -> None:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
@@ -129,6 +138,7 @@ class Node:
         self.http = Address("", 0)
         self.world = world
         self.settings = settings
+        self.tls = tls if tls is not None else NodeTls(settings, world.network)
         self.known = Known(settings.credentials, settings.keys)
         self.colleagues = colleagues  # The view of the other workers; None for a node without workers.
         self.keeps = colleagues is None or colleagues.leads_here  # True if this process owns the data directory.
@@ -154,7 +164,7 @@ class Node:
         self.guard = AccessGuard(
             directory,
             world.clock.wall_ms,
-            self.queues,
+            self._view_queue,
             authenticates=partial(_authenticates, directory, settings.authentication),
             mode=settings.permissions,
         )
@@ -235,6 +245,7 @@ class Node:
         registry = self.registry = Registry(label)
         registry.collect(process_families)
         registry.collect(build_families)
+        registry.collect(partial(tls_families, self.tls))
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
         accounts = AccountHandlers(self.authentication.secrets, world.clock)
         own_routes = (*ROUTES, *accounts.routes(), *access_routes(self.guard))
@@ -272,6 +283,7 @@ class Node:
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
+        registry.collect(partial(login_families, self.authentication.authenticator.failed_logins))
         registry.collect(partial(outbox_families, self.queues.outbox))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
@@ -348,24 +360,29 @@ class Node:
         amqp = parse_address(settings.amqp)
         http = parse_address(settings.http)
         door = self._kafka.door
-        self.kafka = Address(kafka.host, await self._kafka.open(self.world.network, kafka.host, kafka.port))
+        self.kafka = Address(kafka.host, await self._kafka.open(self.tls.network_of("kafka"), kafka.host, kafka.port))
         advertised = parse_address(settings.advertised_kafka) if settings.advertised_kafka else self.kafka
         door.host = "127.0.0.1" if advertised.is_everywhere else advertised.host
         door.port = advertised.port or self.kafka.port
-        self.sqs = Address(sqs.host, await self._sqs.open(self.world.network, sqs.host, sqs.port))
+        self.sqs = Address(sqs.host, await self._sqs.open(self.tls.network_of("sqs"), sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
-        self.amqp = Address(amqp.host, await self._amqp.open(self.world.network, amqp.host, amqp.port))
+        self._sqs.door.scheme = "https" if has_tls(settings, "sqs") else "http"
+        self.amqp = Address(amqp.host, await self._amqp.open(self.tls.network_of("amqp"), amqp.host, amqp.port))
         stomp, websocket = parse_address(settings.stomp), parse_address(settings.stomp_websocket)
-        self.stomp = Address(stomp.host, await self._stomp.open(self.world.network, stomp.host, stomp.port))
+        self.stomp = Address(stomp.host, await self._stomp.open(self.tls.network_of("stomp"), stomp.host, stomp.port))
         self.stomp_websocket = Address(
-            websocket.host, await self._stomp.open_websocket(self.world.network, websocket.host, websocket.port)
+            websocket.host,
+            await self._stomp.open_websocket(self.tls.network_of("stomp_websocket"), websocket.host, websocket.port),
         )
         self.management, self.prometheus = await self._doors.open()
-        self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
+        self.http = Address(http.host, await self._console.start(self.tls.network_of("http"), http.host, http.port))
         self._scaler.http = str(self.http)
 
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
+
+    def _view_queue(self, name: str) -> QueueView | None:
+        return self.service.view(name)
 
     @property
     def kafka_door(self) -> Door:

@@ -45,10 +45,10 @@ class ManagementDoors:
 
     async def open(self) -> tuple[Address, Address]:
         """Listen; the addresses of the management API and of the metrics."""
-        network, settings = self._node.world.network, self._node.settings
+        tls, settings = self._node.tls, self._node.settings
         management, prometheus = parse_address(settings.management), parse_address(settings.prometheus)
-        port = await self._management.start(network, management.host, management.port)
-        metrics_port = await self._prometheus.start(network, prometheus.host, prometheus.port)
+        port = await self._management.start(tls.network_of("management"), management.host, management.port)
+        metrics_port = await self._prometheus.start(tls.network_of("prometheus"), prometheus.host, prometheus.port)
         return Address(management.host, port), Address(prometheus.host, metrics_port)
 
     async def drain(self, seconds: float) -> None:

@@ -33,6 +33,7 @@ from longhall.front.authenticator import DoorAuthentication
 from longhall.front.calls import HttpCall
 from longhall.front.guard import AccessGuard
 from longhall.front.identity import ANONYMOUS, Principal, caller_of
+from longhall.front.origins import Origin
 from longhall.front.refused_requests import RefusedRequests
 from longhall.service.router import Router
 
@@ -63,7 +64,7 @@ class Dialect(Protocol):
 
     prefix: str
 
-    def who(self, headers: dict[bytes, bytes], peer: str) -> Principal | None:
+    def who(self, headers: dict[bytes, bytes], peer: str, origin: Origin | None) -> Principal | None:
         """The client; None if it must log in first."""
 
     def refused(self, status: HTTPStatus, line: str) -> Response:
@@ -85,11 +86,11 @@ class QueueDialect:
     def __init__(self, authentication: DoorAuthentication | None = None) -> None:
         self._authentication = authentication
 
-    def who(self, headers: dict[bytes, bytes], peer: str) -> Principal | None:
+    def who(self, headers: dict[bytes, bytes], peer: str, origin: Origin | None) -> Principal | None:
         authentication = self._authentication
         if authentication is None or not authentication.required:
             return ANONYMOUS.shown_as(peer)
-        return authentication.of_header(headers.get(b"authorization"), peer)
+        return authentication.of_request(headers.get(b"authorization"), origin, peer)
 
     def refused(self, status: HTTPStatus, line: str) -> Response:
         code = status.phrase.lower().replace(" ", "-")
@@ -145,7 +146,7 @@ class Api:
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """See `console.http.Service`."""
         try:
-            who = self._dialect.who(call.headers, call.connection.peer)
+            who = self._dialect.who(call.headers, call.connection.peer, call.connection.origin)
         except LonghallError as error:
             return Work(_answered(self._dialect.refuse(error)), False)
         refusal = self._refusal(call, who)

@@ -17,6 +17,7 @@ from longhall.errors import LonghallError
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.credentials import basic_login
 from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.origins import Origin
 
 REALM: Final = 'WWW-Authenticate: Basic realm="RabbitMQ Management"\r\n'
 _ERRORS: Final = {
@@ -41,10 +42,10 @@ class ManagementDialect:
     def __init__(self, authentication: DoorAuthentication | None = None) -> None:
         self._authentication = authentication
 
-    def who(self, headers: dict[bytes, bytes], peer: str) -> Principal | None:
+    def who(self, headers: dict[bytes, bytes], peer: str, origin: Origin | None) -> Principal | None:
         authentication = self._authentication
         if authentication is not None and authentication.required:
-            return authentication.of_header(headers.get(b"authorization"), peer)
+            return authentication.of_request(headers.get(b"authorization"), origin, peer)
         login = basic_login(headers.get(b"authorization"))
         if login is None or not login[0]:
             return None

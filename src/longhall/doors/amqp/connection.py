@@ -53,6 +53,7 @@ from longhall.doors.amqp.wire.frames import (
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
+from longhall.front.handshake_refusals import note_tls
 from longhall.front.identity import Principal, caller_of, is_encrypted
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
@@ -66,7 +67,6 @@ CHANNELS_MAX: Final = 2047
 FRAME_MAX: Final = 131_072
 HEARTBEAT_S: Final = 60
 CLOSE_S: Final = 5.0  # How long a close_ok is waited for.
-_consumer_keys: Final = count(1)
 
 _log = logging.getLogger("longhall.amqp")
 
@@ -83,11 +83,12 @@ class AmqpConnection(asyncio.Protocol):
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
-        self.handshake = Handshake(self._login)
+        self.handshake = Handshake(self._login, self._login_by_certificate)
         self.channels: dict[int, Channel] = {}
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
         self.session_id = server.new_id(SESSION_ID_BYTES)
+        self._consumer_keys = count(1)
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
         self.is_over = False
@@ -208,12 +209,15 @@ class AmqpConnection(asyncio.Protocol):
         if len(data) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(data):
             return 0
         if not data.startswith(PROTOCOL_HEADER):
+            note_tls("amqp", self.peer, data, self._loop.time())
             self.write(PROTOCOL_HEADER)
             self._flush()
             self.close()
             raise AmqpError(errors.FRAME_ERROR, "another protocol is spoken")
         self.handshake.state = "start"
-        self.write(method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, b"PLAIN AMQPLAIN", b"en_US"))
+        self.write(
+            method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, self._mechanisms(), b"en_US")
+        )
         return len(PROTOCOL_HEADER)
 
     def _take_frames(self, data: bytes, at: int) -> int:
@@ -463,6 +467,17 @@ class AmqpConnection(asyncio.Protocol):
         except LonghallError as error:  # The users are not known yet.
             raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
 
+    def _login_by_certificate(self) -> tuple[str, Principal | None]:
+        client = self.origin.client
+        try:
+            return client.user if client is not None else "", self.server.login_by_certificate(client)
+        except LonghallError as error:
+            raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
+
+    def _mechanisms(self) -> bytes:
+        client = self.origin.client
+        return b"PLAIN AMQPLAIN EXTERNAL" if client is not None and client.user else b"PLAIN AMQPLAIN"
+
     async def _open(self, host: str) -> None:
         principal = self.handshake.principal
         assert principal is not None
@@ -536,7 +551,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def new_key(self) -> int:
         """A key for a consumer."""
-        return next(_consumer_keys)
+        return next(self._consumer_keys)
 
     # Writing
 

@@ -20,6 +20,7 @@ from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.origins import Origin
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Clock, Entropy, Network
@@ -121,6 +122,12 @@ class AmqpServer:
         if self.authentication is None:
             return ANONYMOUS
         return self.authentication.login(user, password, address)
+
+    def login_by_certificate(self, origin: Origin | None) -> Principal | None:
+        """The principal of a client with a certificate; None if it has none, or the login is refused."""
+        if origin is None or not origin.user:
+            return None
+        return ANONYMOUS if self.authentication is None else self.authentication.login_by_certificate(origin)
 
     def close_outdated(self) -> None:
         """Close the connections of users that may not be logged in any more, and the channels whose consumers they may

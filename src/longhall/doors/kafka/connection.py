@@ -25,7 +25,9 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.doors.kafka.sasl import SaslSession
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
+from longhall.front.handshake_refusals import note_tls
 from longhall.front.identity import ANONYMOUS, caller_of, is_encrypted
+from longhall.front.origins import Origin, origin_of
 from longhall.world.ports import Buffer
 
 SHARED_BYTES: Final = 256 * 1024
@@ -129,6 +131,7 @@ class Connection:
         self.number = next(_numbers)
         self.peer = ""
         self.is_tls = False
+        self.origin: Origin | None = None  # What TLS or a balancer says of the client.
         self.active_s = 0.0  # When the last complete request came.
         self.requests = 0
         self.principal = ANONYMOUS
@@ -171,6 +174,7 @@ class Connection:
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
         self.is_tls = is_encrypted(transport)
+        self.origin = origin_of(transport)
         self.active_s = self._loop.time()
         if transport.get_extra_info("carried"):  # By another node, which knows whose it is.
             self._pool = self._gate.budget
@@ -342,6 +346,8 @@ class Connection:
                 return
             size = int.from_bytes(data[at : at + 4], "big", signed=True)
             if size < 0 or size > self._gate.request_bytes_max:
+                if not self.requests:
+                    note_tls("kafka", self.peer, data[at:end], self._loop.time())
                 self.close()  # Not a frame of this protocol, or too large: the rest of the stream has no meaning.
                 return
             if end - at - 4 < size:

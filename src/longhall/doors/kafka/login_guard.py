@@ -1,6 +1,7 @@
 """The guard of the Kafka door: which requests a connection may send before it has authenticated.
 
-Kafka's rule: ApiVersions, SaslHandshake and SaslAuthenticate. `sasl` has the states of a connection. The guard is
+Kafka's rule: ApiVersions, SaslHandshake and SaslAuthenticate. A client whose certificate names a user has authenticated
+by it, unless it chooses SASL. `sasl` has the states of a connection. The guard is
 asked for the first requests of a connection only, and again when its session has ended.
 """
 
@@ -54,12 +55,21 @@ class LoginGuard:
         if api_key in BEFORE_LOGIN:
             if connection.requests <= REQUESTS_MAX or session.state == AUTHENTICATED:
                 return True
-        elif session.state != AUTHENTICATED and not self._logins.required:
-            connection.is_cleared = True  # An anonymous client.
+        elif session.state != AUTHENTICATED and self._admit_unasked(connection):
             return True
         _log.info("a client must authenticate first", extra={"peer": connection.peer, "api": api_key})
         connection.close()
         return False
+
+    def _admit_unasked(self, connection: Connection) -> bool:
+        """Clear a client that need not authenticate any more: by its certificate, or because nobody needs to."""
+        principal = self._logins.of_certificate(connection.origin)
+        if principal is not None:
+            connection.principal = principal
+        elif self._logins.required:
+            return False
+        connection.is_cleared = True
+        return True
 
     def _take_token(self, connection: Connection, session: SaslSession, frame: bytes) -> None:
         """A token without a header, after a handshake of version 0."""

@@ -13,7 +13,7 @@ from longhall.doors.sqs.keys import Keys
 from longhall.doors.sqs.limits import SendRate, SqsLimits
 from longhall.doors.sqs.wire.faults import THROTTLED, SqsError
 from longhall.doors.sqs.wire.results import Result
-from longhall.front.identity import Principal, caller_of
+from longhall.front.identity import ANONYMOUS, Principal, caller_of
 from longhall.queues.messages import QueueView
 from longhall.service.queue_operations import DescribeQueue
 from longhall.service.router import Router
@@ -82,10 +82,10 @@ class Door:
         if not self._sends.admits(view.name, groups if by_group else ("",), self._clock.monotonic_ms()):
             raise SqsError(THROTTLED, "The request was denied due to request throttling.")
 
-    def url(self, name: str, host: str) -> str:
-        """A queue's URL for a client whose `Host` header is `host`."""
-        authority = host if host and _HOST.fullmatch(host) else self.authority
-        return f"{self.scheme}://{authority}/{self.account}/{name}"
+    def url(self, name: str, caller: Caller) -> str:
+        """A queue's URL for a client, as the client reaches this door."""
+        authority = caller.host if caller.host and _HOST.fullmatch(caller.host) else self.authority
+        return f"{caller.scheme or self.scheme}://{authority}/{self.account}/{name}"
 
     def arn(self, name: str) -> str:
         """A queue's ARN."""
@@ -107,7 +107,7 @@ class Later:
 class Caller:
     """The client of a request, as a handler sees it."""
 
-    __slots__ = ("host", "identity", "sender", "trace")
+    __slots__ = ("host", "identity", "scheme", "sender", "trace")
 
     def __init__(
         self,
@@ -115,12 +115,14 @@ class Caller:
         principal: Principal,
         trace: str = "",
         address: str = "",
+        scheme: str = "",
         is_tls: bool = False,
         action: str = "",
     ) -> None:
         self.host = host
+        self.scheme = scheme  # Of its connection: a balancer may have ended TLS; empty for that of the door.
         self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
         self.identity = (
-            NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls, action)
+            NOBODY_IN_PARTICULAR if principal is ANONYMOUS else caller_of(principal, address, is_tls, action)
         )

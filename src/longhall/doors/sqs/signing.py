@@ -32,6 +32,7 @@ from longhall.doors.sqs.wire.faults import (
 from longhall.doors.sqs.wire.query import parse_form
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.identity import Principal
+from longhall.front.origins import Origin
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 SERVICE: Final = "sqs"
@@ -62,6 +63,11 @@ class _Claim(NamedTuple):
     query: list[tuple[str, str]]
 
 
+def is_signed(headers: Mapping[bytes, bytes], target: bytes) -> bool:
+    """True if a request has a signature or another proof of its own."""
+    return b"authorization" in headers or b"X-Amz-" in target
+
+
 @final
 class Verifier:
     """Verifies requests with the known secrets."""
@@ -74,6 +80,13 @@ class Verifier:
     def required(self) -> bool:
         """True if requests must be signed."""
         return self._authentication.required
+
+    def of_certificate(self, origin: Origin | None) -> Principal:
+        """Whose certificate the client of a request without a signature has. Raises SqsError."""
+        principal = self._authentication.of_certificate(origin)
+        if principal is None:
+            raise _refuse(INVALID_TOKEN, "The certificate of the client names no user that may log in.")
+        return principal
 
     def verify(
         self, method: bytes, target: bytes, headers: Mapping[bytes, bytes], body: bytes, now_ms: int, address: str = ""

@@ -40,7 +40,9 @@ from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import SMALL_BYTES_MAX, Arrival
+from longhall.front.handshake_refusals import looks_like_tls, note_tls
 from longhall.front.identity import Principal, is_encrypted
+from longhall.front.origins import Origin, origin_of
 
 if TYPE_CHECKING:
     from longhall.doors.stomp.server import StompServer
@@ -66,6 +68,7 @@ class StompConnection(asyncio.Protocol):
         self.service = server.service
         self.peer = ""
         self.is_tls = False
+        self.origin: Origin | None = None  # What TLS or a balancer says of the client.
         self.host = DEFAULT_HOST
         self.user = ""
         self.principal: Principal | None = None  # Until the login.
@@ -98,6 +101,7 @@ class StompConnection(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         self.peer = str(name[0]) if name else ""
         self.is_tls = is_encrypted(transport)
+        self.origin = origin_of(transport)
         if not self.server.opened(self):
             self._transport.abort()
             return
@@ -121,6 +125,10 @@ class StompConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.heart_beats.received_s = self._loop.time()
         if self.is_over:
+            return
+        if self.state == NEW and looks_like_tls(data):
+            note_tls("stomp", self.peer, data, self._loop.time())
+            self.abort()
             return
         try:
             self.decoder.feed(data)

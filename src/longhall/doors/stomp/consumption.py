@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 CHANNEL: Final = 1  # STOMP has no channels; a session wants one.
 AWAITED_QUEUES_MAX: Final = 64  # Whose leases DISCONNECT waits for.
-_keys: Final = count(1)
 
 
 @final
@@ -51,6 +50,7 @@ class Consumption:
         self._connection = connection
         self._unacknowledged: dict[int, Unacknowledged] = {}
         self._number = 0
+        self._keys = count(1)  # Of consumers.
         self._link: SessionLink | None = None
         self._ready: asyncio.Future[None] | None = None
 
@@ -108,7 +108,7 @@ class Consumption:
     def new_consumer(self, tag: str, queue: str, no_ack: bool, prefetch: int) -> ChannelConsumer:
         """A consumer of a queue; it is open after `subscribe`."""
         host = self._connection.host
-        return ChannelConsumer(tag, next(_keys), hall_name(host, queue), queue, no_ack, prefetch)
+        return ChannelConsumer(tag, next(self._keys), hall_name(host, queue), queue, no_ack, prefetch)
 
     def _operation(self, subscription: StompSubscription) -> AddConsumer:
         one = subscription.consumer

@@ -63,8 +63,12 @@ def connect(connection: StompConnection, frame: StompFrame) -> Work | None:
         raise StompError("Bad CONNECT", "the connection is open already\n", closes=True)
     version = _version(frame)
     send_ms, receive_ms = agreed(frame.headers.get("heart-beat", "0,0"))
-    user = frame.headers.get("login", USER)
-    principal = connection.server.login(user, frame.headers.get("passcode", USER), connection.peer)
+    origin = connection.origin
+    if origin is not None and origin.user and "login" not in frame.headers:
+        user, principal = origin.user, connection.server.login_by_certificate(origin)
+    else:
+        user = frame.headers.get("login", USER)
+        principal = connection.server.login(user, frame.headers.get("passcode", USER), connection.peer)
     if principal is None:
         raise StompError("Bad CONNECT", f"Access refused for user '{user}'", closes=True)
     connection.state = "connecting"

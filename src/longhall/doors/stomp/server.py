@@ -18,6 +18,7 @@ from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.origins import Origin
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Entropy, Listener, Network
@@ -98,6 +99,10 @@ class StompServer:
         if self.authentication is None:
             return ANONYMOUS
         return self.authentication.login(user, password, address)
+
+    def login_by_certificate(self, origin: Origin) -> Principal | None:
+        """The principal of a client with a certificate; None if the login is refused."""
+        return ANONYMOUS if self.authentication is None else self.authentication.login_by_certificate(origin)
 
     def close_outdated(self) -> None:
         """Close the connections of users that may not be logged in any more: the directory has changed."""

@@ -34,7 +34,7 @@ async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) 
         if error.code is not Code.QUEUE_EXISTS:
             raise
         _check_same(door, settings, await door.service.call(DescribeQueue(name), caller.identity), attributes)
-    return CreateQueueResult(queue_url=door.url(name, caller.host))
+    return CreateQueueResult(queue_url=door.url(name, caller))
 
 
 def _check_same(door: Door, settings: QueueSettings, view: QueueView, attributes: dict[str, str]) -> None:
