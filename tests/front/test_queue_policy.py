@@ -9,13 +9,13 @@ import pytest
 
 from longhall.directory.access_rules import AccessAction
 from longhall.front.permissions import RequestOrigin
-from longhall.front.queue_policy import PolicyCaller, Verdict, verdict
+from longhall.front.queue_policy import PolicyCaller, PolicyVerdict, verdict
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:q"
 ANN = "arn:aws:iam::000000000000:user/ann"
 
 
-def _says(statements: list[dict[str, Any]] | dict[str, Any], action: str, **caller: Any) -> Verdict:
+def _says(statements: list[dict[str, Any]] | dict[str, Any], action: str, **caller: Any) -> PolicyVerdict:
     text = json.dumps({"Version": "2012-10-17", "Statement": statements})
     origin = RequestOrigin(caller.pop("address", "10.0.0.1"), caller.pop("tls", False), 0)
     who = PolicyCaller(caller.pop("user", "ann"), caller.pop("roles", ()), origin, action)
@@ -44,7 +44,7 @@ def _statement(effect: str = "Allow", principal: Any = "*", action: Any = "sqs:S
     ],
 )
 def test_principals(principal: Any, applies: bool) -> None:
-    expected = Verdict.ALLOWED if applies else Verdict.SILENT
+    expected = PolicyVerdict.ALLOWED if applies else PolicyVerdict.SILENT
     assert _says(_statement(principal=principal), "SendMessage", roles=("billing",)) is expected
 
 
@@ -63,30 +63,30 @@ def test_principals(principal: Any, applies: bool) -> None:
     ],
 )
 def test_actions(action: Any, applies: bool) -> None:
-    expected = Verdict.ALLOWED if applies else Verdict.SILENT
+    expected = PolicyVerdict.ALLOWED if applies else PolicyVerdict.SILENT
     assert _says(_statement(action=action), "SendMessage") is expected
     assert _says(_statement(action=action), "SendMessageBatch") is expected
 
 
 def test_a_deny_wins_whatever_the_order() -> None:
     allow, deny = _statement(action="sqs:*"), _statement("Deny", {"AWS": ANN})
-    assert _says([allow, deny], "SendMessage") is Verdict.DENIED
-    assert _says([deny, allow], "SendMessage") is Verdict.DENIED
-    assert _says([deny, allow], "ReceiveMessage") is Verdict.ALLOWED
-    assert _says([deny, allow], "SendMessage", user="bob") is Verdict.ALLOWED
+    assert _says([allow, deny], "SendMessage") is PolicyVerdict.DENIED
+    assert _says([deny, allow], "SendMessage") is PolicyVerdict.DENIED
+    assert _says([deny, allow], "ReceiveMessage") is PolicyVerdict.ALLOWED
+    assert _says([deny, allow], "SendMessage", user="bob") is PolicyVerdict.ALLOWED
 
 
 def test_statements_by_what_they_leave_out() -> None:
     but_ann = {**_statement("Deny"), "NotPrincipal": {"AWS": ANN}}
     del but_ann["Principal"]
-    assert _says(but_ann, "SendMessage") is Verdict.SILENT
-    assert _says(but_ann, "SendMessage", user="bob") is Verdict.DENIED
+    assert _says(but_ann, "SendMessage") is PolicyVerdict.SILENT
+    assert _says(but_ann, "SendMessage", user="bob") is PolicyVerdict.DENIED
     but_send = {**_statement("Deny"), "NotAction": "sqs:SendMessage"}
     del but_send["Action"]
-    assert _says(but_send, "SendMessage") is Verdict.SILENT
-    assert _says(but_send, "DeleteQueue") is Verdict.DENIED
+    assert _says(but_send, "SendMessage") is PolicyVerdict.SILENT
+    assert _says(but_send, "DeleteQueue") is PolicyVerdict.DENIED
     other = {**_statement(), "Resource": "arn:aws:sqs:us-east-1:000000000000:other"}
-    assert _says(other, "SendMessage") is Verdict.SILENT
+    assert _says(other, "SendMessage") is PolicyVerdict.SILENT
 
 
 @pytest.mark.parametrize(
@@ -109,28 +109,32 @@ def test_statements_by_what_they_leave_out() -> None:
 def test_conditions(condition: Any, caller: dict[str, Any], holds: bool) -> None:
     allowed = _says(_statement(Condition=condition), "SendMessage", **caller)
     denied = _says(_statement("Deny", Condition=condition), "SendMessage", **caller)
-    assert (allowed, denied) == ((Verdict.ALLOWED, Verdict.DENIED) if holds else (Verdict.SILENT, Verdict.SILENT))
+    assert (allowed, denied) == (
+        (PolicyVerdict.ALLOWED, PolicyVerdict.DENIED) if holds else (PolicyVerdict.SILENT, PolicyVerdict.SILENT)
+    )
 
 
 def test_an_operator_that_is_not_known_protects() -> None:
     condition = {"DateGreaterThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}}
-    assert _says(_statement(Condition=condition), "SendMessage") is Verdict.SILENT
-    assert _says(_statement("Deny", Condition=condition), "SendMessage") is Verdict.DENIED
+    assert _says(_statement(Condition=condition), "SendMessage") is PolicyVerdict.SILENT
+    assert _says(_statement("Deny", Condition=condition), "SendMessage") is PolicyVerdict.DENIED
 
 
 def test_doors_without_actions_of_sqs() -> None:
     origin = RequestOrigin("", False, 0)
 
-    def says(statement: Any, action: AccessAction) -> Verdict:
+    def says(statement: Any, action: AccessAction) -> PolicyVerdict:
         text = json.dumps({"Statement": [statement]})
         return verdict(text, ARN, action, PolicyCaller("ann", (), origin))
 
-    assert says(_statement(), AccessAction.WRITE) is Verdict.ALLOWED
-    assert says(_statement(), AccessAction.DESCRIBE) is Verdict.ALLOWED
+    assert says(_statement(), AccessAction.WRITE) is PolicyVerdict.ALLOWED
+    assert says(_statement(), AccessAction.DESCRIBE) is PolicyVerdict.ALLOWED
     receive = _statement(action="sqs:ReceiveMessage")
-    assert says(receive, AccessAction.READ) is Verdict.SILENT, "to read is to delete too"
-    assert says(_statement(action=["sqs:ReceiveMessage", "sqs:DeleteMessage"]), AccessAction.READ) is Verdict.ALLOWED
-    assert says(_statement("Deny", action="sqs:DeleteMessage"), AccessAction.READ) is Verdict.DENIED
-    assert says(_statement(action="sqs:PurgeQueue"), AccessAction.DELETE) is Verdict.SILENT
-    assert says(_statement(action="sqs:*"), AccessAction.CREATE) is Verdict.SILENT
-    assert verdict("{", ARN, AccessAction.WRITE, PolicyCaller("ann", (), origin)) is Verdict.SILENT
+    assert says(receive, AccessAction.READ) is PolicyVerdict.SILENT, "to read is to delete too"
+    assert (
+        says(_statement(action=["sqs:ReceiveMessage", "sqs:DeleteMessage"]), AccessAction.READ) is PolicyVerdict.ALLOWED
+    )
+    assert says(_statement("Deny", action="sqs:DeleteMessage"), AccessAction.READ) is PolicyVerdict.DENIED
+    assert says(_statement(action="sqs:PurgeQueue"), AccessAction.DELETE) is PolicyVerdict.SILENT
+    assert says(_statement(action="sqs:*"), AccessAction.CREATE) is PolicyVerdict.SILENT
+    assert verdict("{", ARN, AccessAction.WRITE, PolicyCaller("ann", (), origin)) is PolicyVerdict.SILENT

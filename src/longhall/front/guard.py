@@ -29,7 +29,7 @@ from longhall.errors import Code, LonghallError
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
 from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
 from longhall.front.permissions import AccessModel, Explanation, Need, Permissions, RequestOrigin
-from longhall.front.queue_policy import ACCOUNT, PolicyCaller, Verdict, verdict
+from longhall.front.queue_policy import ACCOUNT, PolicyCaller, PolicyVerdict, verdict
 from longhall.front.roles import ADMINISTRATOR
 from longhall.queues.messages import QueueView
 from longhall.service import exchange_operations as exchanges
@@ -72,8 +72,8 @@ class AccessGuard(DirectoryObserver):
         authenticates: Callable[[], bool],
         mode: str = ENFORCE,
     ) -> None:
-        """`view`: the queues that this process knows. `authenticates`: whether clients have to log in, asked after every
-        change of the directory.
+        """`view`: the queues that this process knows. `authenticates`: whether clients have to log in, asked after
+        every change of the directory.
         """
         self.active = False
         self.mode = mode
@@ -186,20 +186,20 @@ class AccessGuard(DirectoryObserver):
     ) -> bool:
         """True if one alternative is allowed, by a rule or by the policy of the queue, and none is denied."""
         policies = [self._policy_verdict(caller, need, origin) for need in alternatives]
-        if Verdict.DENIED in policies:
+        if PolicyVerdict.DENIED in policies:
             return False
-        if Verdict.ALLOWED in policies:
+        if PolicyVerdict.ALLOWED in policies:
             return not any(permissions.denies(need, origin) for need in alternatives)
         if len(alternatives) == 1:
             return permissions.allows(alternatives[0], origin)
         return _allows_one(permissions, alternatives, origin)
 
-    def _policy_verdict(self, caller: Caller, need: Need, origin: RequestOrigin) -> Verdict:
+    def _policy_verdict(self, caller: Caller, need: Need, origin: RequestOrigin) -> PolicyVerdict:
         """What the policy of a queue says, if it has one."""
         view = self._view(need.name) if need.kind in _QUEUES else None
         text = view.settings.door.get("Policy", "") if view is not None else ""
         if not text:
-            return Verdict.SILENT
+            return PolicyVerdict.SILENT
         user = caller.identity if caller.kind == USER_KIND else ""
         roles = tuple(self.roles_of(user)) if user else ()
         arn = f"arn:aws:sqs:us-east-1:{ACCOUNT}:{need.name}"

@@ -38,7 +38,6 @@ from longhall.front.http_states import (
     SCHEDULED,
     STOPPED,
 )
-from longhall.front.identity import is_encrypted
 from longhall.front.origins import Origin, origin_of
 
 SLOTS_MAX: Final = 32  # Requests of one connection that are under way; more of them wait, unread where that can be.
@@ -66,7 +65,6 @@ class HttpConnection:
         self.gate = gate
         self.loop = loop
         self.peer = ""
-        self.is_tls = False
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
         self.state = OPEN
         self.active_s = 0.0  # The time of the last whole request or of the last answer.
@@ -116,7 +114,6 @@ class HttpConnection:
         stream.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
-        self.is_tls = is_encrypted(transport)
         self.origin = origin_of(transport)
         self.active_s = self.loop.time()
         if transport.get_extra_info("carried"):  # Another node forwards it, and has authenticated the client.

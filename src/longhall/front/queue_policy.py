@@ -36,7 +36,7 @@ _COMPRISED: Final[dict[AccessAction, tuple[str, ...]]] = {
 _DESCRIBING: Final = ("GetQueueAttributes", "GetQueueUrl", "SendMessage", "ReceiveMessage", "DeleteMessage")
 
 
-class Verdict(Enum):
+class PolicyVerdict(Enum):
     """What a policy says of a request."""
 
     ALLOWED = "allowed"
@@ -53,29 +53,29 @@ class PolicyCaller(NamedTuple):
     action: str = ""
 
 
-def verdict(text: str, arn: str, action: AccessAction, caller: PolicyCaller) -> Verdict:
+def verdict(text: str, arn: str, action: AccessAction, caller: PolicyCaller) -> PolicyVerdict:
     """What the policy of the queue `arn` says of an action of ours."""
     if caller.action:
         return _verdict(text, arn, caller.action.removesuffix("Batch"), caller)
     if action is AccessAction.DESCRIBE:
         found = {_verdict(text, arn, one, caller) for one in _DESCRIBING}
-        return Verdict.ALLOWED if Verdict.ALLOWED in found else Verdict.SILENT
+        return PolicyVerdict.ALLOWED if PolicyVerdict.ALLOWED in found else PolicyVerdict.SILENT
     found = {_verdict(text, arn, one, caller) for one in _COMPRISED.get(action, ())}
-    if Verdict.DENIED in found:
-        return Verdict.DENIED
-    return Verdict.ALLOWED if found == {Verdict.ALLOWED} else Verdict.SILENT
+    if PolicyVerdict.DENIED in found:
+        return PolicyVerdict.DENIED
+    return PolicyVerdict.ALLOWED if found == {PolicyVerdict.ALLOWED} else PolicyVerdict.SILENT
 
 
-def _verdict(text: str, arn: str, action: str, caller: PolicyCaller) -> Verdict:
-    result = Verdict.SILENT
+def _verdict(text: str, arn: str, action: str, caller: PolicyCaller) -> PolicyVerdict:
+    result = PolicyVerdict.SILENT
     for statement in _statements(text):
         denies = statement.get("Effect") == "Deny"
         if not denies and statement.get("Effect") != "Allow":
             continue
         if _applies(statement, arn, action, caller, denies):
             if denies:
-                return Verdict.DENIED
-            result = Verdict.ALLOWED
+                return PolicyVerdict.DENIED
+            result = PolicyVerdict.ALLOWED
     return result
 
 

@@ -41,7 +41,7 @@ from longhall.exchanges.field_table import MalformedTable
 from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import SMALL_BYTES_MAX, Arrival
 from longhall.front.handshake_refusals import looks_like_tls, note_tls
-from longhall.front.identity import Principal, is_encrypted
+from longhall.front.identity import Principal
 from longhall.front.origins import Origin, origin_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ class StompConnection(asyncio.Protocol):
         self.server = server
         self.service = server.service
         self.peer = ""
-        self.is_tls = False
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
         self.host = DEFAULT_HOST
         self.user = ""
@@ -100,7 +99,6 @@ class StompConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         name = transport.get_extra_info("peername")
         self.peer = str(name[0]) if name else ""
-        self.is_tls = is_encrypted(transport)
         self.origin = origin_of(transport)
         if not self.server.opened(self):
             self._transport.abort()
