@@ -54,7 +54,7 @@ from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_argument
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.front.handshake_refusals import note_tls
-from longhall.front.identity import Principal, caller_of
+from longhall.front.identity import Principal, caller_of, is_encrypted
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
