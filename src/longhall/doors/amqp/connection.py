@@ -50,7 +50,6 @@ from longhall.doors.amqp.wire.frames import (
     method_frame,
 )
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
-from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.front.handshake_refusals import note_tls
 from longhall.front.identity import is_encrypted
@@ -78,7 +77,6 @@ class AmqpConnection(asyncio.Protocol):
         self.server = server
         self.service = server.service
         self.peer = ""
-        self.is_tls = False
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
@@ -117,7 +115,6 @@ class AmqpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         self.peer = self.origin.made(transport)
-        self.is_tls = is_encrypted(transport)
         self._last_received_s = self.active_s = self._loop.time()
         if not self.server.opened(self):
             self._transport.abort()
@@ -411,16 +408,6 @@ class AmqpConnection(asyncio.Protocol):
             method_frame(channel.number, methods.CHANNEL_CLOSE, error.reply, error.short_text, class_id, method_id)
         )
 
-    def close_revoked(self) -> None:
-        """Close the channels with a consumer that the user may not have any more: its permissions have changed."""
-        if not self.service.is_guarded:
-            return
-        for channel, consumer in list(self.consumers.values()):
-            try:
-                self.service.check(consumer.operation(self.session_id, channel.number), self.caller)
-            except LonghallError as error:
-                self.fail(channel, errors.error_of(error), methods.BASIC_CONSUME)
-
     async def leave(self, channel: Channel) -> None:
         """End the consumers of a channel, and give back what it holds."""
         keys = [consumer.key for consumer in channel.consumers.values() if consumer.key]
@@ -458,7 +445,7 @@ class AmqpConnection(asyncio.Protocol):
             self.close()
 
     async def _open(self, host: str) -> None:
-        caller = self.handshake.caller(self.peer, self.is_tls)
+        caller = self.handshake.caller(self.peer, is_encrypted(self.origin.client))
         if not self.service.may_enter(host, caller):
             text = f"access to vhost '{host}' refused for user '{self.handshake.user}'"
             self._refuse(AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_OPEN))

@@ -16,6 +16,7 @@ from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
 from longhall.doors.amqp.errors import CONNECTION_FORCED, AmqpError
 from longhall.doors.amqp.handshake import Handshake
+from longhall.doors.amqp.revoked_consumers import close_revoked
 from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import encode_table
@@ -159,7 +160,7 @@ class AmqpServer:
             if principal is not None and not authentication.may_go_on(principal):
                 connection.force("broker forced connection closure with reason 'user credentials have changed'")
             else:
-                connection.close_revoked()
+                close_revoked(connection)
 
     def new_origin(self) -> ConnectionOrigin:
         """Where a new connection comes from."""
