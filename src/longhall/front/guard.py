@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol, final
 
 from longhall.cluster.rpc.operation import Caller, Operation
-from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, Action, Kind, decode_roles, decode_rule
+from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, AccessAction, Kind, decode_roles, decode_rule
 from longhall.directory.accounts import USER
 from longhall.directory.directory import Directory, DirectoryObserver
 from longhall.directory.events import DirectoryChanged
 from longhall.errors import Code, LonghallError
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
 from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
-from longhall.front.permissions import AccessModel, Explanation, Need, Origin, Permissions
+from longhall.front.permissions import AccessModel, Explanation, Need, Permissions, RequestOrigin
 from longhall.front.roles import ADMINISTRATOR
 from longhall.queues.messages import QueueView
 from longhall.service import exchange_operations as exchanges
@@ -63,7 +63,7 @@ class QueueLookup(Protocol):
 
 
 @final
-class Guard(DirectoryObserver):
+class AccessGuard(DirectoryObserver):
     """The permissions of all callers of one process."""
 
     def __init__(
@@ -117,11 +117,11 @@ class Guard(DirectoryObserver):
 
     def check_describe(self, queue: str, caller: Caller) -> None:
         """Raises AccessRefused if the caller may not know of a queue."""
-        self.require(caller, [(Need(Action.DESCRIBE, Kind.QUEUE, queue),)])
+        self.require(caller, [(Need(AccessAction.DESCRIBE, Kind.QUEUE, queue),)])
 
     # For doors
 
-    def allows(self, caller: Caller, action: Action, kind: Kind, name: str) -> bool:
+    def allows(self, caller: Caller, action: AccessAction, kind: Kind, name: str) -> bool:
         """True if the caller may. A refusal is counted, and reported in report-only mode."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND:
             return True
@@ -130,13 +130,13 @@ class Guard(DirectoryObserver):
             return True
         return self._note(caller, need)
 
-    def would_allow(self, caller: Caller, action: Action, kind: Kind, name: str) -> bool:
+    def would_allow(self, caller: Caller, action: AccessAction, kind: Kind, name: str) -> bool:
         """The same for what is only shown: nothing is counted. In report-only mode everything is shown."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND or self.mode == REPORT:
             return True
         return self._permissions(caller).allows(Need(action, kind, name), self._origin(caller))
 
-    def allows_some(self, caller: Caller, action: Action, kind: Kind) -> bool:
+    def allows_some(self, caller: Caller, action: AccessAction, kind: Kind) -> bool:
         """True if there is a name with which the caller may do this."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND:
             return True
@@ -163,7 +163,7 @@ class Guard(DirectoryObserver):
                 continue
             need = alternatives[0]
             if not self._note(caller, need):
-                described = Need(Action.DESCRIBE, need.kind, need.name)
+                described = Need(AccessAction.DESCRIBE, need.kind, need.name)
                 hidden = need.kind in _QUEUES and not permissions.allows(described, origin)
                 raise AccessRefused(caller.identity, need, hidden)
 
@@ -178,7 +178,7 @@ class Guard(DirectoryObserver):
         marked = [ADMINISTRATOR] if found is not None and found.administrator else []
         return sorted({*marked, *self._model.roles_of(user)})
 
-    def explain(self, user: str, need: Need, origin: Origin) -> Explanation:
+    def explain(self, user: str, need: Need, origin: RequestOrigin) -> Explanation:
         """The decision that this user would get, with its reason."""
         return self._of_user(user).explain(need, origin)
 
@@ -203,8 +203,8 @@ class Guard(DirectoryObserver):
         self._model.load([rule for rule in decoded if rule is not None], roles)
         self._is_stale = False
 
-    def _origin(self, caller: Caller) -> Origin:
-        return Origin(caller.address, caller.tls, self._now_ms())
+    def _origin(self, caller: Caller) -> RequestOrigin:
+        return RequestOrigin(caller.address, caller.tls, self._now_ms())
 
     def _note(self, caller: Caller, need: Need) -> bool:
         """Count what is not permitted; True in report-only mode, in which it is carried out all the same."""
@@ -228,15 +228,15 @@ class Guard(DirectoryObserver):
         letters = op.settings.dead_letters
         needs: list[Alternatives] = []
         if letters is not None and (before is None or before.dead_letters is None or before.dead_letters != letters):
-            write = Need(Action.WRITE, Kind.QUEUE, letters.queue)
-            needs.append((write, Need(Action.ALTER, Kind.QUEUE, letters.queue)))
+            write = Need(AccessAction.WRITE, Kind.QUEUE, letters.queue)
+            needs.append((write, Need(AccessAction.ALTER, Kind.QUEUE, letters.queue)))
         exchange = op.settings.amqp.letters_exchange if op.settings.amqp is not None else None
         known = before.amqp.letters_exchange if before is not None and before.amqp is not None else None
         if exchange is not None and exchange != known:
             assert op.settings.amqp is not None
             name = exchange_name(op.settings.amqp.host, exchange)
-            needs.append((Need(Action.READ, Kind.QUEUE, op.queue),))
-            needs.append((Need(Action.WRITE, Kind.EXCHANGE, name),))
+            needs.append((Need(AccessAction.READ, Kind.QUEUE, op.queue),))
+            needs.append((Need(AccessAction.WRITE, Kind.EXCHANGE, name),))
         return needs
 
     def _selection(self, operation: Operation[Any], caller: Caller) -> Selection | None:
@@ -246,7 +246,7 @@ class Guard(DirectoryObserver):
         permissions, origin = self._permissions(caller), self._origin(caller)
 
         def sees(kind: Kind, name: str) -> bool:
-            return permissions.allows(Need(Action.DESCRIBE, kind, name), origin)
+            return permissions.allows(Need(AccessAction.DESCRIBE, kind, name), origin)
 
         def sees_binding(one: exchanges.BindingView) -> bool:
             if not sees(Kind.EXCHANGE, exchange_name(one.host, one.source)):
@@ -268,7 +268,7 @@ class Guard(DirectoryObserver):
                 return lambda found: [name for name in found if sees(Kind.QUEUE, name)]
 
 
-def _allows_one(permissions: Permissions, alternatives: Alternatives, origin: Origin) -> bool:
+def _allows_one(permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin) -> bool:
     """True if one alternative is allowed and none is denied: what is denied in one way must not be had in the other."""
     if any(permissions.denies(need, origin) for need in alternatives):
         return False

@@ -17,6 +17,7 @@ This module does not know how a client proves its identity (`front/authenticator
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, NamedTuple
 
 from longhall.cluster.rpc.operation import Caller
@@ -61,6 +62,12 @@ def principal_of_key(access_key: str) -> Principal:
 def caller_of(principal: Principal, address: str, tls: bool = False) -> Caller:
     """The caller of operations that this client asks for."""
     return Caller(principal.user, address, principal.tenant, principal.kind, tls)
+
+
+def is_encrypted(transport: asyncio.BaseTransport) -> bool:
+    """True if a client's connection is encrypted: by this process, or by a trusted one in front of it."""
+    origin = transport.get_extra_info("origin")
+    return bool(getattr(origin, "is_tls", False)) or transport.get_extra_info("ssl_object") is not None
 
 
 def principal_of(caller: Caller) -> Principal:

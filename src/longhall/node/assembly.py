@@ -59,7 +59,7 @@ from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
-from longhall.front.guard import Guard
+from longhall.front.guard import AccessGuard
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
@@ -160,7 +160,7 @@ class Node:
         is_group = place is not None and place.wing is not None
         directory = Directory(known=False) if is_group else self.hall.catalogue.directory
         directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
-        self.guard = Guard(
+        self.guard = AccessGuard(
             directory,
             world.clock.wall_ms,
             self.queues,

@@ -54,7 +54,7 @@ from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_argument
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.front.handshake_refusals import note_tls
-from longhall.front.identity import Principal, caller_of
+from longhall.front.identity import Principal, caller_of, is_encrypted
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -79,6 +79,7 @@ class AmqpConnection(asyncio.Protocol):
         self.server = server
         self.service = server.service
         self.peer = ""
+        self.is_tls = False
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
@@ -117,6 +118,7 @@ class AmqpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         self.peer = self.origin.made(transport)
+        self.is_tls = is_encrypted(transport)
         self._last_received_s = self.active_s = self._loop.time()
         if not self.server.opened(self):
             self._transport.abort()
@@ -479,7 +481,7 @@ class AmqpConnection(asyncio.Protocol):
     async def _open(self, host: str) -> None:
         principal = self.handshake.principal
         assert principal is not None
-        caller = caller_of(principal.shown_as(self.handshake.user), self.peer)
+        caller = caller_of(principal.shown_as(self.handshake.user), self.peer, self.is_tls)
         if not self.service.may_enter(host, caller):
             text = f"access to vhost '{host}' refused for user '{self.handshake.user}'"
             self._refuse(AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_OPEN))

@@ -26,7 +26,7 @@ from longhall.doors.kafka.sasl import SaslSession
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
 from longhall.front.handshake_refusals import note_tls
-from longhall.front.identity import ANONYMOUS, caller_of
+from longhall.front.identity import ANONYMOUS, caller_of, is_encrypted
 from longhall.front.origins import Origin, origin_of
 from longhall.world.ports import Buffer
 
@@ -66,7 +66,7 @@ class Call:
     @property
     def caller(self) -> Caller:
         """The client, for operations of the service."""
-        return caller_of(self.connection.principal, self.connection.peer)
+        return caller_of(self.connection.principal, self.connection.peer, self.connection.is_tls)
 
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""
@@ -131,6 +131,7 @@ class Connection:
         self.number = next(_numbers)
         self.peer = ""
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
+        self.is_tls = False
         self.active_s = 0.0  # When the last complete request came.
         self.requests = 0
         self.principal = ANONYMOUS
@@ -173,6 +174,7 @@ class Connection:
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
         self.origin = origin_of(transport)
+        self.is_tls = is_encrypted(transport)
         self.active_s = self._loop.time()
         if transport.get_extra_info("carried"):  # By another node, which knows whose it is.
             self._pool = self._gate.budget

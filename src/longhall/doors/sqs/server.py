@@ -248,6 +248,7 @@ class SqsServer(HttpGate):
             "" if trace is None else decode(trace) or "",
             call.connection.peer,
             "" if origin is None else "https" if origin.is_tls else "http",
+            call.connection.is_tls,
         )
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)
