@@ -19,16 +19,16 @@ def _account_before_its_commit() -> _Replacements:
     return [(accounts, "commit_event", commit)]
 
 
-def _snapshot_without_removals() -> _Replacements:
-    """A snapshot has the entries of the last one, and those that were put since; a restart brings back what is gone."""
-    kept: dict[int, dict[tuple[str, str], bytes]] = {}
+def _snapshot_of_the_time_before() -> _Replacements:
+    """A snapshot has the entries of the snapshot before it: what changed in between is not in the log any more."""
+    kept: dict[int, list[Any]] = {}
     good: Any = Directory.snapshot
 
     def snapshot(self: Any) -> list[Any]:
         version, rows = good(self)
-        known = kept.setdefault(id(self), {})
-        known.update({(kind, name): value for kind, name, value in rows})
-        return [version, [[kind, name, value] for (kind, name), value in sorted(known.items())]]
+        before = kept.get(id(self), [])
+        kept[id(self)] = rows
+        return [version, before]
 
     return [(Directory, "snapshot", snapshot)]
 
@@ -40,10 +40,10 @@ ACCOUNT_BUGS: Final[dict[str, Bug]] = {
         6,
         _account_before_its_commit,
     ),
-    "snapshot-without-removals": Bug(
-        "The snapshot of the directory has users that were removed.",
+    "directory-of-the-time-before": Bug(
+        "The snapshot of the directory is older than the position that it is for.",
         "cluster-accounts",
         6,
-        _snapshot_without_removals,
+        _snapshot_of_the_time_before,
     ),
 }

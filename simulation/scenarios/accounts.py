@@ -128,7 +128,7 @@ async def cluster_accounts(simulation: Simulation, starter: Starter) -> RunResul
     process, node = leading
 
     async def add_root() -> None:
-        await node.service.call(AddUser("root", administrator=True))
+        await node.service.dispatch(AddUser("root", administrator=True))
 
     await process.start(add_root())
     run.write(places, plain=0, idempotent=1, transactional=0, pause_s=1.0)

@@ -139,8 +139,10 @@ def test_addresses_of_queues_are_those_that_the_client_reaches(balanced: Balance
 
 def test_version_1_carries_the_address(balanced: Balanced) -> None:
     context = balanced.authority.client_context()
-    plug = socket.create_connection(("127.0.0.1", balanced.ports["stomp"]), 10, source_address=(CLIENT, 0))
-    with context.wrap_socket(plug, server_hostname="localhost") as secured:
+    with (
+        socket.create_connection(("127.0.0.1", balanced.ports["stomp"]), 10, source_address=(CLIENT, 0)) as plug,
+        context.wrap_socket(plug, server_hostname="localhost") as secured,
+    ):
         secured.sendall(f"CONNECT\naccept-version:1.2\nhost:/\nlogin:{ROOT}\npasscode:wrong\n\n\0".encode())
         assert b"ERROR" in secured.recv(1000)
     eventually(lambda: f"peer={CLIENT}" in balanced.node.log_tail(), "the log has the client's address")

@@ -52,13 +52,15 @@ def sasl(node: Node, user: str, password: str = PASSWORD, mechanism: str = "SCRA
 
 
 def admin_of(settings: dict[str, Any]) -> AdminClient:
-    _kept.append(AdminClient(settings))
-    return _kept[-1]
+    client = AdminClient(settings)
+    _kept.append(client)
+    return client
 
 
 def producer_of(settings: dict[str, Any]) -> Producer:
-    _kept.append(Producer(settings))
-    return _kept[-1]
+    producer = Producer(settings)
+    _kept.append(producer)
+    return producer
 
 
 def create(admin: AdminClient, topic: str) -> None:

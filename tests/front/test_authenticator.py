@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import longhall.front.authenticator as authenticator_module
-from longhall.directory.accounts import DEFAULT_TENANT, AccessKey, Tenant, Token, User, entry_of
+from longhall.directory.accounts import DEFAULT_TENANT, AccessKey, ScramKey, Tenant, Token, User, entry_of
 from longhall.directory.directory import Directory
 from longhall.errors import Code, LonghallError
 from longhall.front.authenticator import NONE, REQUIRED, Authenticator, DoorAuthentication
@@ -99,9 +100,12 @@ def test_a_right_password_is_hashed_once_until_something_changes(
 ) -> None:
     hashed: list[str] = []
     derive = authenticator_module.key_of_password
-    monkeypatch.setattr(
-        authenticator_module, "key_of_password", lambda keys, shown: hashed.append(shown) or derive(keys, shown)
-    )
+
+    def counted(keys: Sequence[ScramKey], shown: str) -> ScramKey | None:
+        hashed.append(shown)
+        return derive(keys, shown)
+
+    monkeypatch.setattr(authenticator_module, "key_of_password", counted)
     for _ in range(3):
         assert accounts.authenticator.check_password("alice", "correct horse") == ALICE
     assert hashed == ["correct horse"]

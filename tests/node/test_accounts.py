@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from longhall.cluster.rpc.operation import Operation
 from longhall.directory.accounts import DEFAULT_TENANT
 from longhall.directory.directory import Directory
 from longhall.directory.events import DirectoryEntry
@@ -44,29 +45,29 @@ async def running(directory: Path, **settings: object) -> AsyncIterator[Node]:
 
 async def add(node: Node, name: str, password: str = PASSWORD, **fields: object) -> None:
     scram = node.authentication.secrets.scram_keys(password)
-    await node.service.call(ops.AddUser(name, scram=scram, **fields))  # type: ignore[arg-type]
+    await node.service.dispatch(ops.AddUser(name, scram=scram, **fields))  # type: ignore[arg-type]
 
 
-async def refused(node: Node, operation: ops.Operation[None]) -> Code:
+async def refused(node: Node, operation: Operation[None]) -> Code:
     with pytest.raises(LonghallError) as caught:
-        await node.service.call(operation)
+        await node.service.dispatch(operation)
     return caught.value.code
 
 
 async def test_accounts_survive_a_restart_and_a_crash(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
-        await node.service.call(ops.AddTenant("acme"))
+        await node.service.dispatch(ops.AddTenant("acme"))
         await add(node, "root", administrator=True)
         await add(node, "alice", tenant="acme")
         sealed = node.authentication.secrets.seal("AKIA1", SECRET)
-        await node.service.call(ops.AddAccessKey("alice", "AKIA1", sealed))
+        await node.service.dispatch(ops.AddAccessKey("alice", "AKIA1", sealed))
         token, digest = node.authentication.secrets.new_token()
-        await node.service.call(ops.AddToken("alice", digest, "ci"))
-        await node.service.call(ops.ChangeDirectory([DirectoryEntry("rule", "r1", b"x")]))
+        await node.service.dispatch(ops.AddToken("alice", digest, "ci"))
+        await node.service.dispatch(ops.ChangeDirectory([DirectoryEntry("rule", "r1", b"x")]))
     alice = Principal("acme", "alice", "user")
     for _ in range(2):  # From a checkpoint, and from the log.
         world = real_world(str(tmp_path))
-        node = Node(world, Settings(**{**FREE, "data": str(tmp_path), "drain_ms": 0}))  # type: ignore[arg-type]
+        node = Node(world, Settings(**{**FREE, "data": str(tmp_path), "drain_ms": 0}))
         await node.start(lambda error: None)
         authenticator = node.authentication.authenticator
         assert authenticator.check_password("alice", PASSWORD) == alice
@@ -75,7 +76,7 @@ async def test_accounts_survive_a_restart_and_a_crash(tmp_path: Path) -> None:
         assert known is not None
         assert known.secret == SECRET
         assert node.hall.catalogue.directory.entries_of("rule") == {"r1": b"x"}
-        await node.service.call(ops.EnableUser("root", True))
+        await node.service.dispatch(ops.EnableUser("root", True))
         await node.drop()
         world.close()
 
@@ -100,13 +101,13 @@ async def test_what_is_wrong_is_refused_and_changes_nothing(tmp_path: Path) -> N
         change = ops.ChangeDirectory([DirectoryEntry("user", "x", b"")])
         assert await refused(node, change) is Code.INVALID_REQUEST
         assert node.hall.catalogue.directory.version == version
-        await node.service.call(ops.AddTenant("acme"))
+        await node.service.dispatch(ops.AddTenant("acme"))
         await add(node, "bob", tenant="acme")
         assert await refused(node, ops.RemoveTenant("acme")) is Code.ENTRY_IN_USE
         assert await refused(node, ops.RemoveUser("root")) is Code.INVALID_REQUEST
-        await node.service.call(ops.RemoveUser("bob"))
-        await node.service.call(ops.RemoveTenant("acme"))
-        await node.service.call(ops.RemoveUser("root"))
+        await node.service.dispatch(ops.RemoveUser("bob"))
+        await node.service.dispatch(ops.RemoveTenant("acme"))
+        await node.service.dispatch(ops.RemoveUser("root"))
         assert not node.authentication.authenticator.has_users
 
 
@@ -124,19 +125,19 @@ async def test_what_one_node_adds_another_one_knows(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         two.leader.hall.feature_level = two.follower.hall.feature_level = 7
         scram = two.follower.authentication.secrets.scram_keys(PASSWORD)
-        await two.follower.service.call(ops.AddUser("root", scram=scram, administrator=True))
+        await two.follower.service.dispatch(ops.AddUser("root", scram=scram, administrator=True))
         root = Principal(DEFAULT_TENANT, "root", "administrator")
         assert two.leader.authentication.authenticator.check_password("root", PASSWORD) == root
         copy = Directory(known=False)
-        follower = DirectoryFollower(two.follower.hall, copy, two.follower.service.call)
+        follower = DirectoryFollower(two.follower.hall, copy, two.follower.service.dispatch)
         follower.start()
         await asyncio.wait_for(follower.known(), 20)
         assert copy.accounts.users == two.leader.hall.catalogue.directory.accounts.users
-        found = await two.follower.service.call(ops.FollowDirectory(-1, 0))
+        found = await two.follower.service.dispatch(ops.FollowDirectory(-1, 0))
         assert [entry.name for entry in found.entries] == ["root"]
         waiting = asyncio.ensure_future(_follow(two.follower, found.version))
         await asyncio.sleep(0.05)
-        await two.leader.service.call(ops.AddTenant("acme"))
+        await two.leader.service.dispatch(ops.AddTenant("acme"))
         update = await asyncio.wait_for(waiting, 20)
         assert update.changes is not None
         assert [entry.name for entry in update.changes.put] == ["acme"]
@@ -146,7 +147,7 @@ async def test_what_one_node_adds_another_one_knows(tmp_path: Path) -> None:
 
 
 async def _follow(node: Node, version: int) -> ops.DirectoryUpdate:
-    return await node.service.call(ops.FollowDirectory(version, 20_000))
+    return await node.service.dispatch(ops.FollowDirectory(version, 20_000))
 
 
 async def test_no_secret_is_in_a_file_or_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -155,9 +156,9 @@ async def test_no_secret_is_in_a_file_or_in_the_log(tmp_path: Path, caplog: pyte
     async with running(data) as node:
         await add(node, "root", administrator=True)
         sealed = node.authentication.secrets.seal("AKIA1", SECRET)
-        await node.service.call(ops.AddAccessKey("root", "AKIA1", sealed))
+        await node.service.dispatch(ops.AddAccessKey("root", "AKIA1", sealed))
         token, digest = node.authentication.secrets.new_token()
-        await node.service.call(ops.AddToken("root", digest))
+        await node.service.dispatch(ops.AddToken("root", digest))
         door = node.authentication.door("kafka", "127.0.0.1:0")
         assert door.check("root", PASSWORD, "10.0.0.1") is not None
         assert door.check("root", "a password that is wrong", "10.0.0.1") is None

@@ -51,6 +51,8 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "user": CommandEntry("user", "app", "Users: add, list, disable, enable, delete, rotate, access keys, import."),
     "tenant": CommandEntry("tenant", "app", "Tenants: add, list, disable, enable, delete."),
     "token": CommandEntry("token", "app", "API tokens: add, list, delete."),
+    "access": CommandEntry("access", "app", "Access rules: allow, deny, list, remove; explain a decision."),
+    "role": CommandEntry("role", "app", "Roles of users: list, grant, revoke."),
     "cluster": CommandEntry("cluster", "app", "Nodes that keep one hall together."),
     "certificates": CommandEntry("certificates", "app", "Certificates of a test authority, for TLS."),
     "bench": CommandEntry(

@@ -24,10 +24,10 @@ _T = TypeVar("_T")
 def call_hall(address: str | None, profile: str | None, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
     """Connect, run a request on a loop of its own, and report every failure as one line."""
     place = parse_kafka_address(find_address(address, profile))
-    tls = find_tls(profile)
-    network = RealNetwork(context=tls.context() if tls.is_on else None)
     user, password = find_login(profile)
     login = Login(user, password) if user and password else None
+    tls = find_tls(profile)
+    network = RealNetwork(context=tls.context() if tls.is_on else None)
     try:
         return asyncio.run(_converse(network, place, login, conversation))
     except Refused as failure:

@@ -33,7 +33,10 @@ from longhall.cli.addresses import DEFAULT_ADDRESS, DEFAULT_HTTP
 from longhall.cli.exits import CommandError, Exit
 from longhall.client.tls import ClientTls, tls_of_environment
 
-_KEYS: Final = ("address", "http", "user", "password", "token", "access_key", "secret", "ca", "certificate", "key")
+_KEYS: Final = (
+    *("address", "http", "user", "password", "token", "access_key", "secret"),
+    *("ca", "certificate", "key"),
+)
 
 
 class HttpTarget(NamedTuple):

@@ -61,6 +61,13 @@ def serve(
     credentials: Annotated[
         str | None, typer.Option(metavar="FILE", help="Access keys and secrets that SQS requests must be signed with.")
     ] = None,
+    authentication: Annotated[
+        str | None, typer.Option(help="auto, required or none: whether clients must log in.", show_default="auto")
+    ] = None,
+    master_key: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The key that seals the secrets of access keys, of mode 600."),
+    ] = None,
     tls_certificate: Annotated[
         str | None, typer.Option(metavar="FILE", help="The certificate of the node, in PEM: all doors speak TLS.")
     ] = None,
@@ -75,13 +82,6 @@ def serve(
     ] = None,
     tls_peers_ca: Annotated[
         str | None, typer.Option(metavar="FILE", help="The authorities of the cluster's nodes: they speak TLS.")
-    ] = None,
-    authentication: Annotated[
-        str | None, typer.Option(help="auto, required or none: whether clients must log in.", show_default="auto")
-    ] = None,
-    master_key: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="The key that seals the secrets of access keys, of mode 600."),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Processes that serve clients.", show_default="1")

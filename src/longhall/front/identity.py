@@ -17,6 +17,7 @@ This module does not know how a client proves its identity (`front/authenticator
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, NamedTuple
 
 from longhall.cluster.rpc.operation import Caller
@@ -49,6 +50,7 @@ class Principal(NamedTuple):
         return self._replace(user=name) if self.is_anonymous else self
 
 
+NODE_ITSELF: Final = Caller("", "", "", ADMINISTRATOR_KIND)  # What a node asks for itself, such as its metrics.
 ANONYMOUS: Final = Principal("", "", ANONYMOUS_KIND)
 
 
@@ -57,9 +59,15 @@ def principal_of_key(access_key: str) -> Principal:
     return Principal(DEFAULT_TENANT, access_key, ADMINISTRATOR_KIND)
 
 
-def caller_of(principal: Principal, address: str) -> Caller:
+def caller_of(principal: Principal, address: str, tls: bool = False) -> Caller:
     """The caller of operations that this client asks for."""
-    return Caller(principal.user, address, principal.tenant, principal.kind)
+    return Caller(principal.user, address, principal.tenant, principal.kind, tls)
+
+
+def is_encrypted(transport: asyncio.BaseTransport) -> bool:
+    """True if a client's connection is encrypted: by this process, or by a trusted one in front of it."""
+    origin = transport.get_extra_info("origin")
+    return bool(getattr(origin, "is_tls", False)) or transport.get_extra_info("ssl_object") is not None
 
 
 def principal_of(caller: Caller) -> Principal:

@@ -27,6 +27,7 @@ from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.console.api.access import access_routes
 from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
@@ -36,6 +37,7 @@ from longhall.console.api.scrub import SCRUB_ROUTES
 from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
+from longhall.console.login_families import login_families
 from longhall.console.metrics import Registry, labels
 from longhall.console.outbox_families import outbox_families
 from longhall.console.process import build_families, process_families
@@ -55,7 +57,9 @@ from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
+from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.guard import AccessGuard
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
@@ -78,6 +82,7 @@ from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls, has_tls
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
 from longhall.service.administration import (
     AddGroup,
@@ -152,13 +157,21 @@ class Node:
         self.queues = QueueService(self.hall)
         self.broker = LocalBroker(self.queues)
         sessions = Sessions(self.queues.consumers)
-        self.service = Router(self.broker, self.queues, sessions)
-        ExchangeService(self.hall, self.queues, self.service).register(self.broker)
-        PolicyService(self.hall, self.queues, self.service).register(self.broker)
-        AccountService(self.hall).register(self.broker)
         is_group = place is not None and place.wing is not None
         directory = Directory(known=False) if is_group else self.hall.catalogue.directory
         directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
+        self.guard = AccessGuard(
+            directory,
+            world.clock.wall_ms,
+            self.queues,
+            authenticates=partial(_authenticates, directory, settings.authentication),
+            mode=settings.permissions,
+        )
+        self.service = Router(self.broker, self.queues, sessions, self.guard)
+        ExchangeService(self.hall, self.queues, self.service).register(self.broker)
+        PolicyService(self.hall, self.queues, self.service).register(self.broker)
+        AccountService(self.hall).register(self.broker)
+        AccessService(self.hall).register(self.broker)
         self.authentication = NodeAuthentication(
             world, settings, directory, self.hall.queue_secret, self.known.credentials
         )
@@ -168,7 +181,13 @@ class Node:
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
         door = Door(
-            self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings), self.service
+            self.hall,
+            self._coordinator,
+            self._transactor,
+            settings.data,
+            broker_settings(settings),
+            self.service,
+            self.guard,
         )
         self._kafka = KafkaServer(
             door,
@@ -228,9 +247,11 @@ class Node:
         registry.collect(partial(tls_families, self.tls))
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
         accounts = AccountHandlers(self.authentication.secrets, world.clock)
-        routes = (*ROUTES, *accounts.routes(), *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
+        own_routes = (*ROUTES, *accounts.routes(), *access_routes(self.guard))
+        routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
         logins = self.authentication.door("http", settings.http)
-        api = Api(self.service, routes, budget, logins, closed_api(settings, settings.http))
+        closed = closed_api(settings, settings.http)
+        api = Api(self.service, routes, budget, logins, closed, access=self.guard)
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
             partial(_door_status, "kafka", self._kafka.connections),
@@ -253,14 +274,15 @@ class Node:
                 api.answer_also(GROUP_ROUTES)
         main = self.cluster_node.main if self.cluster_node is not None else None
         self._configurations = BrokerConfigurationFollower(
-            self.hall, self.service.call if main is None else main.call, is_group=main is not None
+            self.hall, self.service.dispatch if main is None else main.call, is_group=main is not None
         )
         self.directory_follower = DirectoryFollower(
-            self.hall, directory, self.service.call if main is None else main.call
+            self.hall, directory, self.service.dispatch if main is None else main.call
         )
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
+        registry.collect(partial(login_families, self.authentication.authenticator.failed_logins))
         registry.collect(partial(outbox_families, self.queues.outbox))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
@@ -547,6 +569,11 @@ def _of_the_leader(world: World, settings: Settings) -> Identity:
     if identity is None:
         raise LonghallError(Code.NOT_READY, f"{settings.data} has no data yet")
     return identity
+
+
+def _authenticates(directory: Directory, mode: str) -> bool:
+    """True if permissions count: clients log in as users, or it is not known yet whether there are any."""
+    return mode == REQUIRED or (mode != NONE and (bool(directory.accounts.users) or not directory.known))
 
 
 def closed_api(settings: Settings, address: str) -> str:

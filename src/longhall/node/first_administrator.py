@@ -33,7 +33,7 @@ async def make_first_administrator(node: Node) -> bool:
     secrets = node.authentication.secrets
     password = secrets.new_password()
     try:
-        await node.service.call(AddUser(NAME, scram=secrets.scram_keys(password), administrator=True))
+        await node.service.dispatch(AddUser(NAME, scram=secrets.scram_keys(password), administrator=True))
     except LonghallError as error:
         if error.code is not Code.ENTRY_EXISTS:
             tell(f"no administrator could be made, so nobody can log in yet: {error}", logging.WARNING)
@@ -41,7 +41,7 @@ async def make_first_administrator(node: Node) -> bool:
     try:
         _hand_over(settings.data, password)
     except OSError as error:
-        await node.service.call(RemoveUser(NAME))  # Nobody would ever know its password.
+        await node.service.dispatch(RemoveUser(NAME))  # Nobody would ever know its password.
         tell(f"no administrator could be made: {settings.data}/{FILE}: {error.strerror}", logging.WARNING)
         return False
     return True

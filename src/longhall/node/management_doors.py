@@ -37,8 +37,8 @@ class ManagementDoors:
                 definitions.export_all, definitions.import_all, definitions.export_host, definitions.import_host
             ),
         )
-        routes = management_routes(self.managed, Rates(node.world.clock))
-        api = Api(node.service, routes, budget, logins, closed, ManagementDialect(logins))
+        routes = management_routes(self.managed, Rates(node.world.clock), node.authentication.secrets)
+        api = Api(node.service, routes, budget, logins, closed, ManagementDialect(logins), node.guard)
         self._node = node
         self._management = HttpServer({}, service=api)
         self._prometheus = HttpServer({}, service=RabbitmqMetrics(self.managed, node.service))

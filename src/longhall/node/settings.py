@@ -248,6 +248,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "addresses that others can reach; required asks always; none never."
         ),
     ] = "auto"
+    permissions: Annotated[
+        Literal["enforce", "report"],
+        Meta(
+            description="What happens to requests of users without the permission: enforce refuses them; report "
+            "carries them out, and logs and counts the permission that each would have needed."
+        ),
+    ] = "enforce"
     master_key: Annotated[
         str | None,
         Meta(

@@ -12,6 +12,7 @@ import msgspec
 from longhall.cluster.placement import topic_operations, transaction_operations
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, Operation
 from longhall.service import (
+    access_operations,
     administration,
     broker_operations,
     directory_operations,
@@ -41,6 +42,7 @@ _MODULES: Final = (
     administration,
     broker_operations,
     directory_operations,
+    access_operations,
     kafka_operations,
     topic_operations,
     transaction_operations,

@@ -33,6 +33,7 @@ class Caller(msgspec.Struct, array_like=True, frozen=True):
     address: str = ""
     tenant: str = ""  # Empty without authentication.
     kind: str = ""  # See `front/identity.py`; empty without authentication.
+    tls: bool = False  # True if the client's connection is encrypted.
 
 
 NOBODY_IN_PARTICULAR: Final = Caller()

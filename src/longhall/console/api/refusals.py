@@ -9,6 +9,7 @@ import msgspec
 
 from longhall.console.http import Response
 from longhall.errors import Code, LonghallError
+from longhall.front.guard import AccessRefused
 
 
 class ApiRefusal(msgspec.Struct):
@@ -19,6 +20,7 @@ class ApiRefusal(msgspec.Struct):
 
 
 _BY_STATUS: Final = {
+    HTTPStatus.FORBIDDEN: (Code.ACCESS_REFUSED,),
     HTTPStatus.NOT_FOUND: (
         Code.UNKNOWN_TOPIC,
         Code.UNKNOWN_TOPIC_ID,
@@ -132,8 +134,16 @@ def refusal_of(code: Code, message: str = "") -> ApiRefusal:
     return ApiRefusal(code.value, message)
 
 
+def visible(error: LonghallError) -> LonghallError:
+    """A refusal without what the client must not know: a queue that it may not see does not exist for it."""
+    if isinstance(error, AccessRefused) and error.hidden:
+        return LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{error.need.name}'.")
+    return error
+
+
 def refuse(error: LonghallError) -> Response:
     """A refusal as a complete response."""
+    error = visible(error)
     refusal = refusal_of(error.code, str(error))
     status = STATUS[error.code]
     headers = RETRY_AFTER if status is HTTPStatus.SERVICE_UNAVAILABLE else ""

@@ -26,10 +26,12 @@ from longhall.console.api.asked import BYTES, JSON, Asked, Reply
 from longhall.console.api.content_digest import digest_header, verify_digest, wanted_digest
 from longhall.console.api.refusals import ApiRefusal, refuse
 from longhall.console.http import Response, Work
+from longhall.console.route_permissions import permission_of
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.calls import HttpCall
+from longhall.front.guard import AccessGuard
 from longhall.front.identity import ANONYMOUS, Principal, caller_of
 from longhall.front.origins import Origin
 from longhall.front.refused_requests import RefusedRequests
@@ -120,7 +122,9 @@ class Api:
         authentication: DoorAuthentication | None = None,
         closed: str = "",
         dialect: Dialect | None = None,
+        access: AccessGuard | None = None,
     ) -> None:
+        self._access = access
         self.budget = budget
         self._service = service
         self._authentication = authentication
@@ -174,7 +178,14 @@ class Api:
                 except LonghallError as error:
                     return Work(_answered(self._dialect.refuse(error)), False)
             wanted = wanted_digest(call.headers.get(b"want-content-digest"))
-            asked = Asked(found, dict(fields), call.body, kind, caller_of(who, call.connection.peer), wanted)
+            asked = Asked(
+                found,
+                dict(fields),
+                call.body,
+                kind,
+                caller_of(who, call.connection.peer, call.connection.is_tls),
+                wanted,
+            )
             return Work(self._answer(route, asked), route.waits)
         if allowed:
             line = f"use {' or '.join(allowed)}"
@@ -191,6 +202,8 @@ class Api:
 
     async def _answer(self, route: Route, asked: Asked) -> Response:
         try:
+            if self._access is not None and self._access.active:
+                self._permit(self._access, route, asked)
             reply = await route.handler(self._service, asked)
             if isinstance(reply.value, bytes):  # Bytes have no field for a checksum, so the response always has one.
                 headers = digest_header(asked.digest or "crc32c", reply.value)
@@ -205,6 +218,14 @@ class Api:
         except Exception:
             _log.exception("handler failed", extra={"route": f"{route.method} {route.path}"})
             return self._dialect.refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
+
+    def _permit(self, access: AccessGuard, route: Route, asked: Asked) -> None:
+        """Raises ACCESS_REFUSED if the route needs a permission that the client does not have."""
+        permission = permission_of(self.prefix, route.method, route.path)
+        if permission is None:
+            raise LonghallError(Code.ACCESS_REFUSED, f"no permission is known for {route.method} {route.path}")
+        if permission.need is not None:
+            access.require(asked.caller, [(permission.need,)])
 
     # Authentication
 

@@ -11,7 +11,7 @@ from typing import Final, final
 import msgspec
 
 from longhall.console.api.asked import JSON
-from longhall.console.api.refusals import RETRY_AFTER, STATUS, refusal_of
+from longhall.console.api.refusals import RETRY_AFTER, STATUS, refusal_of, visible
 from longhall.console.http import Response
 from longhall.errors import LonghallError
 from longhall.front.authenticator import DoorAuthentication
@@ -58,6 +58,7 @@ class ManagementDialect:
 
     def refuse(self, error: LonghallError) -> Response:
         """RabbitMQ knows no conflict: what contradicts the state is a bad request."""
+        error = visible(error)
         status = STATUS[error.code]
         if status in (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
             status = HTTPStatus.BAD_REQUEST

@@ -35,7 +35,7 @@ from longhall.doors.amqp.intake import Intake
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
-from longhall.doors.amqp.virtual_host import has_virtual_host
+from longhall.doors.amqp.virtual_host import refusal_of_host
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import (
     BODY,
@@ -51,7 +51,6 @@ from longhall.doors.amqp.wire.frames import (
 )
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.exchanges.field_table import MalformedTable
-from longhall.front.handshake_refusals import note_tls
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -64,7 +63,6 @@ CHANNELS_MAX: Final = 2047
 FRAME_MAX: Final = 131_072
 HEARTBEAT_S: Final = 60
 CLOSE_S: Final = 5.0  # How long a close_ok is waited for.
-_consumer_keys: Final = count(1)
 
 _log = logging.getLogger("longhall.amqp")
 
@@ -85,6 +83,7 @@ class AmqpConnection(asyncio.Protocol):
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
         self.session_id = server.new_id(SESSION_ID_BYTES)
+        self._consumer_keys = count(1)
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
         self.is_over = False
@@ -204,7 +203,7 @@ class AmqpConnection(asyncio.Protocol):
         if len(data) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(data):
             return 0
         if not data.startswith(PROTOCOL_HEADER):
-            note_tls("amqp", self.peer, data, self._loop.time())
+            self.origin.note_tls(data, self._loop.time())
             self.write(PROTOCOL_HEADER)
             self._flush()
             self.close()
@@ -444,11 +443,13 @@ class AmqpConnection(asyncio.Protocol):
             self.close()
 
     async def _open(self, host: str) -> None:
-        if not await has_virtual_host(self.service, host):
-            self._refuse(AmqpError(errors.NOT_ALLOWED, f"vhost {host} not found", methods.CONNECTION_OPEN))
+        caller = self.handshake.caller(self.peer, self.origin.is_tls)
+        refusal = await refusal_of_host(self.service, host, self.handshake.user, caller)
+        if refusal:
+            self._refuse(AmqpError(errors.NOT_ALLOWED, refusal, methods.CONNECTION_OPEN))
             return
         self.host = host
-        self.caller = self.handshake.caller(self.peer)
+        self.caller = caller
         self.handshake.state = "running"
         self.write(method_frame(0, methods.CONNECTION_OPEN_OK, ""))
 
@@ -509,7 +510,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def new_key(self) -> int:
         """A key for a consumer."""
-        return next(_consumer_keys)
+        return next(self._consumer_keys)
 
     # Writing
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from longhall.directory.access_rules import AccessAction, Kind
 from longhall.errors import Code, LonghallError
+from longhall.exchanges.names import names_of
+from longhall.front.guard import AccessRefused
 
 REPLY_SUCCESS: Final = 200
 NO_ROUTE: Final = 312
@@ -56,7 +59,7 @@ _BY_REPLY: Final = {
         Code.GROUP_UNKNOWN,
     ),
     NOT_ALLOWED: (Code.UNKNOWN_VIRTUAL_HOST,),
-    ACCESS_REFUSED: (Code.QUEUE_IN_USE,),
+    ACCESS_REFUSED: (Code.QUEUE_IN_USE, Code.ACCESS_REFUSED),
     PRECONDITION_FAILED: (
         Code.INVALID_REQUEST,
         Code.INVALID_NAME,
@@ -138,7 +141,21 @@ class AmqpError(Exception):
 
 def error_of(error: LonghallError) -> AmqpError:
     """A refusal as an error of this door."""
+    if isinstance(error, AccessRefused):
+        return AmqpError(ACCESS_REFUSED, access_text(error))
     return AmqpError(REPLY_OF[error.code], str(error))
+
+
+def access_text(error: AccessRefused) -> str:
+    """A missing permission as RabbitMQ words it: it knows three, and says the same of what does not exist."""
+    word = _PERMISSIONS.get(error.need.action, "configure")
+    host, name = names_of(error.need.name)
+    if error.need.kind is Kind.EXCHANGE:
+        return f"{word} access to exchange '{name}' in vhost '{host}' refused for user '{error.user}'"
+    return f"{word} access to {queue_text(name, host)} refused for user '{error.user}'"
+
+
+_PERMISSIONS: Final = {AccessAction.READ: "read", AccessAction.WRITE: "write", AccessAction.DESCRIBE: "read"}
 
 
 def precondition(text: str) -> AmqpError:

@@ -60,10 +60,10 @@ class Handshake:
         name = METHODS[method].name
         raise AmqpError(errors.COMMAND_INVALID, f"'{name}' is not expected in the state '{self.state}'", method)
 
-    def caller(self, address: str) -> Caller:
+    def caller(self, address: str, is_tls: bool) -> Caller:
         """The client, after its login."""
         assert self.principal is not None
-        return caller_of(self.principal.shown_as(self.user), address)
+        return caller_of(self.principal.shown_as(self.user), address, is_tls)
 
     def tells(self, error: AmqpError) -> bool:
         """True if the client understands an error before the connection is open."""

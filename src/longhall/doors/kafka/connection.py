@@ -26,7 +26,7 @@ from longhall.doors.kafka.sasl import SaslSession
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
 from longhall.front.handshake_refusals import note_tls
-from longhall.front.identity import ANONYMOUS, caller_of
+from longhall.front.identity import ANONYMOUS, caller_of, is_encrypted
 from longhall.front.origins import Origin, origin_of
 from longhall.world.ports import Buffer
 
@@ -66,7 +66,7 @@ class Call:
     @property
     def caller(self) -> Caller:
         """The client, for operations of the service."""
-        return caller_of(self.connection.principal, self.connection.peer)
+        return caller_of(self.connection.principal, self.connection.peer, self.connection.is_tls)
 
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""
@@ -131,6 +131,7 @@ class Connection:
         self.number = next(_numbers)
         self.peer = ""
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
+        self.is_tls = False
         self.active_s = 0.0  # When the last complete request came.
         self.requests = 0
         self.principal = ANONYMOUS
@@ -151,6 +152,7 @@ class Connection:
         self._parked_bytes = 0  # Of the budget, for frames that wait until something was answered.
         self._pool: Budget = gate.budget.unauthenticated
         self.arriving_since_s = 0.0  # When the frame that is arriving began; 0 if none is.
+        self.principal = ANONYMOUS
         self._serving = False
         self._flushing = False
         self._waits = 0
@@ -172,6 +174,7 @@ class Connection:
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
         self.origin = origin_of(transport)
+        self.is_tls = is_encrypted(transport)
         self.active_s = self._loop.time()
         if transport.get_extra_info("carried"):  # By another node, which knows whose it is.
             self._pool = self._gate.budget

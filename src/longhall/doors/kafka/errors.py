@@ -100,6 +100,7 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.UNKNOWN_EXCHANGE: 42,
     Code.UNKNOWN_VIRTUAL_HOST: 42,
     Code.EXCHANGE_IN_USE: 42,
+    Code.ACCESS_REFUSED: 31,  # CLUSTER_AUTHORIZATION_FAILED; topics, groups and ids have codes of their own.
     Code.UNKNOWN_ENTRY: 91,  # RESOURCE_NOT_FOUND
     Code.ENTRY_EXISTS: 92,  # DUPLICATE_RESOURCE
     Code.ENTRY_IN_USE: 42,

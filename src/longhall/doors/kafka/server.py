@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, cast, final
 
 from longhall.cluster.rpc.operation import Caller
+from longhall.doors.kafka.authorization import carry_out
 from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, Call, Connection, ForwardedCall, Gate
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.handlers.api_versions import refuse_version
@@ -203,7 +204,7 @@ class KafkaServer(Gate):
         outcome: Any
         if self.door.main is None and self.door.hall.leadership is None:  # A lone node answers everything itself.
             assert operation.handler is not None
-            outcome = operation.handler(self.door, request, call)
+            outcome = carry_out(self.door, operation.api, operation.handler, request, call)
         else:
             outcome = answer(self.door, operation, call, request)
         if isinstance(outcome, Message):
@@ -220,7 +221,8 @@ class KafkaServer(Gate):
         if operation is None or operation.handler is None:
             raise LonghallError(Code.INVALID_REQUEST, f"a request of API {header.api_key} is not forwarded")
         request = decode_request(header.api_key, header.version, frame, header.at)
-        outcome: Any = operation.handler(self.door, request, ForwardedCall(header, caller))
+        forwarded = ForwardedCall(header, caller)
+        outcome: Any = carry_out(self.door, operation.api, operation.handler, request, forwarded)
         message: Message = outcome if isinstance(outcome, Message) else await outcome
         return encode_response(header.correlation_id, header.api_key, header.version, message)
 

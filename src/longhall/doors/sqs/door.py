@@ -63,9 +63,9 @@ class Door:
             self._names[url] = name
         return name
 
-    async def queue(self, url: str) -> QueueView:
+    async def queue(self, url: str, caller: Caller) -> QueueView:
         """The queue of a request, as its leader knows it. UNKNOWN_QUEUE if there is none."""
-        return await self.service.call(DescribeQueue(self.name_of(url)))
+        return await self.service.call(DescribeQueue(self.name_of(url)), caller.identity)
 
     def check_key(self, view: QueueView) -> None:
         """Raises SqsError if the queue's key cannot be used. For requests that send or receive messages."""
@@ -109,9 +109,17 @@ class Caller:
 
     __slots__ = ("host", "identity", "scheme", "sender", "trace")
 
-    def __init__(self, host: str, principal: Principal, trace: str = "", address: str = "", scheme: str = "") -> None:
+    def __init__(
+        self,
+        host: str,
+        principal: Principal,
+        trace: str = "",
+        address: str = "",
+        scheme: str = "",
+        is_tls: bool = False,
+    ) -> None:
         self.host = host
         self.scheme = scheme  # Of its connection: a balancer may have ended TLS; empty for that of the door.
         self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
-        self.identity = NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address)
+        self.identity = NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls)

@@ -9,10 +9,10 @@ import hashlib
 import re
 from typing import Final
 
-from longhall.doors.sqs.digests import digest_of_attributes, is_binary
 from longhall.doors.sqs.door import Caller, Door
-from longhall.doors.sqs.extensions import extended, sent_attributes
-from longhall.doors.sqs.text import encode
+from longhall.doors.sqs.extensions import extended
+from longhall.doors.sqs.outgoing import ExtendedOutgoing
+from longhall.doors.sqs.text import digest_of_attributes, encode, is_binary
 from longhall.doors.sqs.wire.faults import (
     INVALID_CONTENTS,
     INVALID_PARAMETER,
@@ -82,6 +82,11 @@ def size_bytes(message: Outgoing) -> int:
     for name, (data_type, value) in sent_attributes(message).items():
         size += len(name.encode()) + len(data_type.encode()) + len(value)
     return size
+
+
+def sent_attributes(message: Outgoing) -> dict[str, Attribute]:
+    """The attributes as the sender wrote them."""
+    return message.sent if type(message) is ExtendedOutgoing else message.attributes
 
 
 def check_token(parameter: str, token: str) -> str:

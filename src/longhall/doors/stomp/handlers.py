@@ -97,7 +97,9 @@ async def _open(connection: StompConnection, frame: StompFrame, version: str, se
         host = DEFAULT_HOST
     connection.host = host
     assert connection.principal is not None
-    connection.caller = caller_of(connection.principal.shown_as(connection.user), connection.peer)
+    connection.caller = caller_of(connection.principal.shown_as(connection.user), connection.peer, connection.is_tls)
+    if not connection.service.may_enter(host, connection.caller):
+        raise StompError("Bad CONNECT", f"Virtual host '{host}' access denied", closes=True)
     connection.version = version
     headers = [
         ("version", version),

@@ -112,6 +112,8 @@ class StompServer:
         for connection in list(self.connections.registered):
             if connection.principal is not None and not authentication.may_go_on(connection.principal):
                 connection.fail(StompError("Access refused", "the credentials of the user have changed\n", closes=True))
+            else:
+                connection.consumption.close_revoked()
 
     def new_id(self, size: int) -> str:
         """A random id of so many bytes."""

@@ -73,7 +73,7 @@ async def _change(door: Door, call: Call, user: str, changes: list[Change]) -> t
         if isinstance(change, AlterUserScramCredentialsRequestDeletion)
     ]
     try:
-        await door.service.call(ChangeScramKeys(user, put, removed), call.caller)
+        await door.service.dispatch(ChangeScramKeys(user, put, removed), call.caller)
     except LonghallError as error:
         refused = error.code in (Code.INVALID_NAME, Code.INVALID_REQUEST)
         return UNACCEPTABLE_CREDENTIAL if refused else error_of(error.code), str(error)

@@ -29,7 +29,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 
 async def handle(door: Door, request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
     try:
-        progress = await door.service.call(DescribeReplication(), call.caller)
+        progress = await door.service.dispatch(DescribeReplication(), call.caller)
     except LonghallError as error:
         return DescribeQuorumResponse(error_code=error_of(error.code), error_message=str(error))
     response = DescribeQuorumResponse()

@@ -20,7 +20,7 @@ async def handle(
     door: Door, request: DescribeUserScramCredentialsRequest, call: Call
 ) -> DescribeUserScramCredentialsResponse:
     try:
-        users = {user.name: user for user in await door.service.call(ListUsers(), call.caller)}
+        users = {user.name: user for user in await door.service.dispatch(ListUsers(), call.caller)}
     except LonghallError as error:
         return DescribeUserScramCredentialsResponse(error_code=error_of(error.code), error_message=str(error))
     wanted = [user.name for user in request.users or []]

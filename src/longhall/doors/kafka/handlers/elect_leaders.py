@@ -111,7 +111,7 @@ class _Election:
         leadership = self._door.hall.leadership
         assert leadership is not None, "a lone node is the preferred leader"
         try:
-            await self._door.service.call(TransferLeadership(preferred), self._caller)
+            await self._door.service.dispatch(TransferLeadership(preferred), self._caller)
         except LonghallError as error:
             return error_of(error.code), str(error)
         for _ in range(int(self._timeout_s / LOOK_S)):

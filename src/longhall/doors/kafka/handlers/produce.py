@@ -10,13 +10,17 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.produced import Sent
 from longhall.broker.send import send, wait
+from longhall.directory.access_rules import AccessAction, Kind
+from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
 from longhall.doors.kafka.leader_hints import LeaderHints
+from longhall.doors.kafka.permissions import TRANSACTIONAL_ID_REFUSED
 from longhall.doors.kafka.wire.produce import (
     LEADER_HINTS_FROM,
     ProducePart,
+    ProduceRequest,
     encode_produce_response,
     parse_produce,
 )
@@ -80,9 +84,14 @@ def handle(door: Door, call: Call) -> None:
         call.connection.begin(call)
     produced = Produced(hall, call, request.parts, acks != 0, door.fairness)
     lane_name = ""
+    refused = _refused_parts(door, call, request) if door.access is not None and door.access.active else None
     for number, part in enumerate(request.parts, 1):
         name = part.topic or hall.topic_name(part.topic_id)
         partition = hall.partition(name, part.partition)
+        if refused is not None and refused[number - 1]:
+            part.error_code = refused[number - 1]
+            hall.traffic.sends_failed += 1
+            continue
         if header.version < SPEAKS_BATCHES_FROM:
             sent = Sent(Code.UNSUPPORTED_FORMAT)
         elif acks not in (-1, 0, 1):
@@ -132,6 +141,17 @@ def handle(door: Door, call: Call) -> None:
     produced.committed(0)
     if not acks and any(part.error_code for part in request.parts):
         call.connection.close()  # Without acks this is the only way to report an error.
+
+
+def _refused_parts(door: Door, call: Call, request: ProduceRequest) -> list[int]:
+    """The errors of the parts that the client may not write; 0 for those that it may."""
+    caller, access = call.caller, door.access
+    assert access is not None
+    transactional_id = request.transactional_id
+    if transactional_id and not access.allows(caller, AccessAction.WRITE, Kind.TRANSACTIONAL_ID, transactional_id):
+        return [TRANSACTIONAL_ID_REFUSED] * len(request.parts)
+    names = [part.topic or door.hall.topic_name(part.topic_id) for part in request.parts]
+    return [topic_error(door, caller, AccessAction.WRITE, name) for name in names]
 
 
 def _await_commit(hall: Hall, produced: Produced, partition: Partition, number: int, sent: Sent, acks: int) -> None:

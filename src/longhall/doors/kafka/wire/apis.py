@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from longhall.doors.kafka.wire.headers import decode_response_header, frame_request, frame_response
 from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.messages import (
+    acls,
     cluster,
     commits,
     configs,
@@ -79,6 +80,9 @@ _ROWS: Final = (
     _api(26, 0, 5, transactions.EndTxnRequest, transactions.EndTxnResponse),
     _api(27, 1, 2, transactions.WriteTxnMarkersRequest, transactions.WriteTxnMarkersResponse),
     _api(28, 0, 5, transactions.TxnOffsetCommitRequest, transactions.TxnOffsetCommitResponse),
+    _api(29, 1, 3, acls.DescribeAclsRequest, acls.DescribeAclsResponse),
+    _api(30, 1, 3, acls.CreateAclsRequest, acls.CreateAclsResponse),
+    _api(31, 1, 3, acls.DeleteAclsRequest, acls.DeleteAclsResponse),
     _api(32, 1, 4, configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
     _api(33, 0, 2, configs.AlterConfigsRequest, configs.AlterConfigsResponse),
     _api(34, 1, 2, storage.AlterReplicaLogDirsRequest, storage.AlterReplicaLogDirsResponse),

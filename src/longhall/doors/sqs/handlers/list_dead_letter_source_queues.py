@@ -12,7 +12,7 @@ from longhall.service.queue_operations import ListDeadLetterSources
 async def list_dead_letter_source_queues(
     door: Door, request: ListDeadLetterSourceQueuesRequest, caller: Caller
 ) -> ListDeadLetterSourceQueuesResult:
-    view = await door.queue(request.queue_url)
+    view = await door.queue(request.queue_url, caller)
     sources = await door.service.call(ListDeadLetterSources(view.name), caller.identity)
     names, token = page(sources, request.max_results, request.next_token)
     urls = [door.url(name, caller) for name in names]
