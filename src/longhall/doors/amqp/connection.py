@@ -35,7 +35,7 @@ from longhall.doors.amqp.intake import Intake
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
-from longhall.doors.amqp.virtual_host import has_virtual_host
+from longhall.doors.amqp.virtual_host import refusal_of_host
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import (
     BODY,
@@ -51,8 +51,6 @@ from longhall.doors.amqp.wire.frames import (
 )
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.exchanges.field_table import MalformedTable
-from longhall.front.handshake_refusals import note_tls
-from longhall.front.identity import is_encrypted
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -205,7 +203,7 @@ class AmqpConnection(asyncio.Protocol):
         if len(data) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(data):
             return 0
         if not data.startswith(PROTOCOL_HEADER):
-            note_tls("amqp", self.peer, data, self._loop.time())
+            self.origin.note_tls(data, self._loop.time())
             self.write(PROTOCOL_HEADER)
             self._flush()
             self.close()
@@ -445,13 +443,10 @@ class AmqpConnection(asyncio.Protocol):
             self.close()
 
     async def _open(self, host: str) -> None:
-        caller = self.handshake.caller(self.peer, is_encrypted(self.origin.client))
-        if not self.service.may_enter(host, caller):
-            text = f"access to vhost '{host}' refused for user '{self.handshake.user}'"
-            self._refuse(AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_OPEN))
-            return
-        if not await has_virtual_host(self.service, host):
-            self._refuse(AmqpError(errors.NOT_ALLOWED, f"vhost {host} not found", methods.CONNECTION_OPEN))
+        caller = self.handshake.caller(self.peer, self.origin.is_tls)
+        refusal = await refusal_of_host(self.service, host, self.handshake.user, caller)
+        if refusal:
+            self._refuse(AmqpError(errors.NOT_ALLOWED, refusal, methods.CONNECTION_OPEN))
             return
         self.host = host
         self.caller = caller
