@@ -124,5 +124,5 @@ class Caller:
         self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
         self.identity = (
-            NOBODY_IN_PARTICULAR if principal is ANONYMOUS else caller_of(principal, address, is_tls, action)
+            NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls, action)
         )
