@@ -16,6 +16,8 @@
     level 6   transactions have partitions of several replication groups, and their coordinator writes markers there;
               groups have outboxes, and queues remember what arrived from those of other groups;
               broker configurations change at run time
+    level 7   queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
+              data keys in their configuration
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -33,7 +35,7 @@ from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
 
 OLDEST: Final = 1
-NEWEST: Final = 6
+NEWEST: Final = 7
 WORDS: Final = {
     1: "the formats of the first release with clusters",
     2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
@@ -43,6 +45,7 @@ WORDS: Final = {
     "records by queues; profiles, late messages, exactly-once delivery and time zones of queues",
     6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves; "
     "broker configurations that change at run time",
+    7: "sealed queues and topics",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -57,6 +60,7 @@ QUEUE_RULES_LEVEL: Final = 5  # Settings of queues that the version before does 
 FORGET_LEVEL: Final = 5  # Purges that empty the deduplication window.
 TRANSACTIONS_LEVEL: Final = 6  # Partitions of other replication groups in transactions.
 OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
+SEALED_LEVEL: Final = 7  # Sealed queues and topics.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -75,6 +79,14 @@ def check_broker_configuration(hall: Hall) -> None:
 def may_configure_brokers(hall: Hall) -> bool:
     """True if the catalogue may have broker configurations."""
     return hall.replica is None or hall.feature_level >= BROKERS_LEVEL
+
+
+def check_sealed(hall: Hall) -> None:
+    """Raises INVALID_CONFIGURATION for sealed queues and topics below their feature level: an older leader would take
+    clear text for them.
+    """
+    if hall.replica is not None and hall.feature_level < SEALED_LEVEL:
+        raise _too_low(hall, Code.INVALID_CONFIGURATION, "sealed queues and topics need", SEALED_LEVEL)
 
 
 def check_queue(hall: Hall, settings: QueueSettings) -> None:

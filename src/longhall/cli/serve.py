@@ -61,6 +61,9 @@ def serve(
     credentials: Annotated[
         str | None, typer.Option(metavar="FILE", help="Access keys and secrets that SQS requests must be signed with.")
     ] = None,
+    keys: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Master keys under which queues and topics can be sealed.")
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Processes that serve clients.", show_default="1")
     ] = None,
@@ -114,6 +117,7 @@ def serve(
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,
             credentials=credentials,
+            keys=keys,
             workers=workers,
             insecure=insecure or None,
             coordinator=coordinator,

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from longhall.broker.checkpoint import checkpoint
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
 from longhall.broker.housekeeper import Housekeeper
+from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
 from longhall.broker.recovery import Identity, identify, read_identity, recover
 from longhall.broker.replay import Recovered
@@ -27,6 +28,7 @@ from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.cluster.rpc.operation import Operation
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
 from longhall.console.api.recovery import recovery_routes
@@ -44,6 +46,7 @@ from longhall.console.sources import DoorStatus
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.sealing import KafkaSealing
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.server import SqsServer
@@ -52,6 +55,9 @@ from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.sealing.batches import BatchSealer
+from longhall.front.sealing.data_keys import DataKeys
+from longhall.front.sealing.gate import SealingGate
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
@@ -94,10 +100,13 @@ from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.service.local import LocalBroker
 from longhall.service.policies import PolicyService
 from longhall.service.router import Router
+from longhall.service.seal_operations import register_seal_operations
 from longhall.service.sessions import Sessions
 from longhall.world.ports import World
 
 _log = logging.getLogger("longhall.node")
+
+R = TypeVar("R")
 
 
 @final
@@ -137,6 +146,12 @@ class Node:
         self.broker = LocalBroker(self.queues)
         sessions = Sessions(self.queues.consumers)
         self.service = Router(self.broker, self.queues, sessions)
+        register_seal_operations(self.hall, self.broker)
+        gate = SealingGate(
+            self.service, DataKeys(self.known.keys, self._call_catalogue, world.clock), world.entropy.bytes
+        )
+        self.service.pass_through(gate)
+        sessions.pass_through(gate)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
         self._housekeeper = Housekeeper(self.hall)
@@ -145,7 +160,13 @@ class Node:
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
         door = Door(
-            self.hall, self._coordinator, self._transactor, settings.data, broker_settings(settings), self.service
+            self.hall,
+            self._coordinator,
+            self._transactor,
+            settings.data,
+            broker_settings(settings),
+            self.service,
+            KafkaSealing(self.hall, BatchSealer(gate.sealer, world.entropy.bytes)),
         )
         self._kafka = KafkaServer(
             door,
@@ -156,7 +177,7 @@ class Node:
             settings.connection_idle_ms / 1000,
         )
         self._sqs = SqsServer(
-            SqsDoor(self.service, limits=sqs_limits_of(settings), keys=self.known.keys, clock=world.clock),
+            SqsDoor(self.service, limits=sqs_limits_of(settings), clock=world.clock),
             budget,
             world.clock,
             world.entropy,
@@ -337,6 +358,11 @@ class Node:
         self.hall.name_broker(number)
         self._kafka.door.node_id = number
         self._kafka.door.main = main
+
+    def _call_catalogue(self, operation: Operation[R]) -> Pending[R]:
+        """Carry out an operation at the leader of the catalogue, which for a wing is that of the main hall."""
+        main = self.cluster_node.main if self.cluster_node is not None else None
+        return self.service.forward(operation) if main is None else main.call(operation)
 
     def _register_operations(self, scrubs: NodeScrubs) -> None:
         """Register the operations of this process beside those on queues."""

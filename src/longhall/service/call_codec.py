@@ -18,6 +18,7 @@ from longhall.service import (
     kafka_operations,
     policy_operations,
     queue_operations,
+    seal_operations,
 )
 
 
@@ -40,6 +41,7 @@ _MODULES: Final = (
     administration,
     broker_operations,
     kafka_operations,
+    seal_operations,
     topic_operations,
     transaction_operations,
 )

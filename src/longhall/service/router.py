@@ -67,6 +67,13 @@ R = TypeVar("R")
 Confirm = Callable[[], Awaitable[None]]
 
 
+class MessageGate(Protocol):
+    """What messages pass on their way between the doors of this process and the broker; fulfilled by `front`."""
+
+    def intercept(self, operation: Operation[Any], caller: Caller) -> Pending[Any] | None:
+        """Carry out an operation whose messages have to be changed on the way; None for every other one."""
+
+
 class QueueViews(Protocol):
     """The queues that this process knows without asking; slightly stale if another process leads."""
 
@@ -87,6 +94,7 @@ class Router:
         self._confirm: Confirm | None = None
         self._placed: PlacedQueues | None = None
         self._topics: GroupTopics | None = None
+        self._gate: MessageGate | None = None
 
     def join(
         self,
@@ -116,6 +124,10 @@ class Router:
         """Set the topics that this process stores as a member of another group."""
         self._topics = topics
 
+    def pass_through(self, gate: MessageGate) -> None:
+        """Let the messages of this process's doors pass this gate."""
+        self._gate = gate
+
     def close(self) -> None:
         """End every call to other processes."""
         if self._leader is not None:
@@ -141,6 +153,15 @@ class Router:
 
     def call(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
         """Carry out an operation. It never raises: a refusal is the error of the `Pending` that is returned."""
+        gate = self._gate
+        if gate is not None:
+            passed = gate.intercept(operation, caller)
+            if passed is not None:
+                return passed
+        return self.forward(operation, caller)
+
+    def forward(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
+        """Carry out an operation as it is, past the gate."""
         try:
             elsewhere = self._in_groups(operation, caller) or self._of_session(operation, caller)
             if elsewhere is not None:

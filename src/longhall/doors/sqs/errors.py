@@ -42,6 +42,12 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.NOT_KEPT: faults.UNSUPPORTED,
     Code.UNKNOWN_MESSAGE: faults.NO_SUCH_RESOURCE,
     Code.MESSAGE_LEASED: faults.UNSUPPORTED,
+    Code.SEALED: faults.UNSUPPORTED,
+    Code.KEY_UNKNOWN: faults.KMS_NOT_FOUND,
+    Code.KEY_DISABLED: faults.KMS_DISABLED,
+    Code.KEY_DENIED: faults.KMS_ACCESS_DENIED,
+    Code.KEY_INVALID_STATE: faults.KMS_INVALID_STATE,
+    Code.KEY_UNAVAILABLE: faults.KMS_THROTTLED,
     # Retriable: SDKs retry these by themselves.
     Code.OVERLOADED: faults.THROTTLED,
     Code.OVER_QUOTA: faults.THROTTLED,
@@ -60,6 +66,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     # Damage on this side is not the sender's fault.
     Code.CORRUPT_MESSAGE: faults.INTERNAL,
     Code.STORAGE_DAMAGED: faults.INTERNAL,
+    Code.SEAL_BROKEN: faults.INTERNAL,
     # Codes of other doors do not occur here; these are the nearest errors.
     Code.UNKNOWN_EXCHANGE: faults.NO_SUCH_RESOURCE,
     Code.UNKNOWN_VIRTUAL_HOST: faults.NO_SUCH_RESOURCE,

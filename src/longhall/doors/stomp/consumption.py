@@ -19,7 +19,7 @@ from longhall.doors.amqp.declarations import is_quorum
 from longhall.doors.amqp.errors import ACCESS_REFUSED, NOT_FOUND, AmqpError, queue_text
 from longhall.doors.amqp.queue_creation import found_queue, use_queue
 from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged, end_deliveries
-from longhall.doors.stomp.errors import StompError
+from longhall.doors.stomp.errors import StompError, stomp_error
 from longhall.doors.stomp.message_headers import message_headers
 from longhall.doors.stomp.selectors import selects
 from longhall.doors.stomp.subscription import StompSubscription, delivery_name, delivery_number
@@ -102,6 +102,11 @@ class Consumption:
     def session_lost(self) -> None:
         """The leader is gone: consumers are opened again at the next one."""
         self._ready = asyncio.get_running_loop().create_future()
+
+    def push_failed(self, consumer: int, error: LonghallError) -> None:
+        """Messages of a subscription cannot be opened, and go back: the client gets the error."""
+        if consumer in self.consumers:
+            self._connection.fail(stomp_error(error))
 
     # Subscriptions
 
