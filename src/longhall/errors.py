@@ -95,7 +95,9 @@ class Code(enum.Enum):
     KEY_UNKNOWN = "key-unknown"  # No provider has the master key, or the data key of a record was destroyed.
     KEY_DISABLED = "key-disabled"
     KEY_DENIED = "key-denied"
-    KEY_INVALID_STATE = "key-invalid-state"  # To be deleted, or not for encryption.
+    KEY_INVALID_STATE = "key-invalid-state"  # It is to be deleted, for example.
+    KEY_INVALID_USAGE = "key-invalid-usage"  # It is for signing, not for encryption.
+    KEY_NOT_SUBSCRIBED = "key-not-subscribed"  # The account has no key service.
     KEY_UNAVAILABLE = "key-unavailable"  # The key service does not answer: come back later.
     SEAL_BROKEN = "seal-broken"  # A record was altered, or is not where it was written.
     SEALED = "sealed"  # What is asked needs clear text, and the broker has none.

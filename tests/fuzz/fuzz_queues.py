@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from longhall.doors.sqs.addresses import queue_of_arn, queue_of_url
-from longhall.doors.sqs.keys import read_keys
 from longhall.doors.sqs.policies import check_policy, check_redrive_allow_policy
 from longhall.doors.sqs.wire.faults import SqsError
 from longhall.errors import Code, LonghallError
 from longhall.front.credentials import Credentials, read_credentials
+from longhall.front.keys.master_keys import read_keys
 from longhall.queues import envelope
 from longhall.queues.envelope import Fields, decode_record, encode_record
 from longhall.queues.messages import Outgoing

@@ -31,6 +31,7 @@ from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.rpc.operation import Operation
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
+from longhall.console.api.keys import KEY_ROUTES
 from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.scrub import SCRUB_ROUTES
@@ -220,7 +221,7 @@ class Node:
         registry.collect(process_families)
         registry.collect(build_families)
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
-        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
+        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *KEY_ROUTES, *self._doors.routes)
         api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings, settings.http))
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [

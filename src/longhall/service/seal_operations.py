@@ -39,6 +39,28 @@ class DestroyDataKey(Operation[KeyRing]):
     number: int
 
 
+# What the front end of the client's process carries out, since it needs master keys (`front/sealing/gate.py`).
+
+
+class ShowSealing(Operation[KeyRing]):
+    """The data keys of a topic or queue, wrapped."""
+
+    name: str
+
+
+class RotateDataKey(Operation[KeyRing]):
+    """Make a new data key, which seals from then on, and wrap the old ones under the present master keys."""
+
+    name: str
+
+
+class ForgetDataKey(Operation[KeyRing]):
+    """Destroy a data key of a topic or queue, by its number."""
+
+    name: str
+    number: int
+
+
 def register_seal_operations(hall: Hall, broker: LocalBroker) -> None:
     """Let this process carry them out."""
     broker.also(ReadKeyRing, lambda op, caller: sealing.read_ring(hall, op.name, op.topic_id))

@@ -32,7 +32,14 @@ _BY_STATUS: Final = {
         Code.UNKNOWN_PRODUCER,
         Code.TRANSACTION_UNKNOWN,
     ),
-    HTTPStatus.FORBIDDEN: (Code.KEY_UNKNOWN, Code.KEY_DISABLED, Code.KEY_DENIED, Code.KEY_INVALID_STATE),
+    HTTPStatus.FORBIDDEN: (
+        Code.KEY_UNKNOWN,
+        Code.KEY_DISABLED,
+        Code.KEY_DENIED,
+        Code.KEY_INVALID_STATE,
+        Code.KEY_INVALID_USAGE,
+        Code.KEY_NOT_SUBSCRIBED,
+    ),
     HTTPStatus.CONFLICT: (
         Code.SEALED,
         Code.TOPIC_EXISTS,

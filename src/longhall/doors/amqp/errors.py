@@ -62,6 +62,8 @@ _BY_REPLY: Final = {
         Code.KEY_DISABLED,
         Code.KEY_DENIED,
         Code.KEY_INVALID_STATE,
+        Code.KEY_INVALID_USAGE,
+        Code.KEY_NOT_SUBSCRIBED,
     ),
     PRECONDITION_FAILED: (
         Code.SEALED,

@@ -79,6 +79,8 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.KEY_DISABLED: 29,
     Code.KEY_DENIED: 29,
     Code.KEY_INVALID_STATE: 29,
+    Code.KEY_INVALID_USAGE: 29,
+    Code.KEY_NOT_SUBSCRIBED: 29,
     Code.KEY_UNAVAILABLE: 56,
     Code.SEAL_BROKEN: 2,
     Code.SEALED: 44,

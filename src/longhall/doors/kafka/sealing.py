@@ -41,8 +41,11 @@ class KafkaSealing:
 
     def has_key(self, name: str) -> bool:
         """True if batches of a sealed topic can be sealed without waiting."""
-        if self._batches.keys.sealing(name) is None:
-            return False
+        try:
+            if self._batches.keys.sealing(name) is None:
+                return False
+        except LonghallError:
+            return False  # `fetch_keys` says why.
         settings = self._queue_settings(name)
         return settings is None or not _is_digested(settings) or self._batches.keys.oldest(name) is not None
 

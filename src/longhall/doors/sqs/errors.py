@@ -47,6 +47,8 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.KEY_DISABLED: faults.KMS_DISABLED,
     Code.KEY_DENIED: faults.KMS_ACCESS_DENIED,
     Code.KEY_INVALID_STATE: faults.KMS_INVALID_STATE,
+    Code.KEY_INVALID_USAGE: faults.KMS_INVALID_KEY_USAGE,
+    Code.KEY_NOT_SUBSCRIBED: faults.KMS_OPT_IN_REQUIRED,
     Code.KEY_UNAVAILABLE: faults.KMS_THROTTLED,
     # Retriable: SDKs retry these by themselves.
     Code.OVERLOADED: faults.THROTTLED,

@@ -6,8 +6,9 @@ The program is started for each call, gets one JSON object on its standard input
     {"action": "unwrap", "key": ID, "ciphertext": B64, "context": {...}}     -> {"plaintext": B64}
     {"action": "rewrap", "key": ID, "ciphertext": B64, "context": {...}}     -> {"ciphertext": B64}
 
-A refusal is {"error": "unknown" | "disabled" | "denied" | "invalid-state" | "unavailable", "message": TEXT}. Another
-end of the program counts as KEY_UNAVAILABLE. A program that is too slow is killed.
+A refusal is {"error": WORD, "message": TEXT} with one of the words unknown, disabled, denied, invalid-state,
+invalid-usage, not-subscribed and unavailable. Another end of the program counts as KEY_UNAVAILABLE. A program that is
+too slow is killed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _CODES: Final = {
     "disabled": Code.KEY_DISABLED,
     "denied": Code.KEY_DENIED,
     "invalid-state": Code.KEY_INVALID_STATE,
+    "invalid-usage": Code.KEY_INVALID_USAGE,
+    "not-subscribed": Code.KEY_NOT_SUBSCRIBED,
     "unavailable": Code.KEY_UNAVAILABLE,
 }
 

@@ -1,8 +1,8 @@
 """What a key provider does: it makes data keys, and unwraps and rewraps them under a master key that never leaves it.
 
 A `context` (topic id and key number) is authenticated with every wrapped key, so that a wrapped key of one topic cannot
-be passed off as that of another. A refusal is a `LonghallError` with one of the codes KEY_UNKNOWN, KEY_DISABLED,
-KEY_DENIED and KEY_INVALID_STATE; KEY_UNAVAILABLE means that the provider gave no answer, and that a later try may.
+be passed off as that of another. A refusal is a `LonghallError` with one of the codes KEY_*; KEY_UNAVAILABLE
+means that the provider gave no answer, and that a later try may.
 """
 
 from __future__ import annotations

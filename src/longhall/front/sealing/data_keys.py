@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar, final
 
 from longhall.broker.seal_keys import KeyRing, WrappedKey
@@ -55,7 +56,8 @@ class DataKeys:
     def sealing(self, name: str) -> DataCipher | None:
         """The cipher with which messages for this topic or queue are sealed now; None if it has to be fetched."""
         ring = self._known_ring(name)
-        return self.opening(ring.topic_id, ring.keys[-1].number) if ring is not None and ring.keys else None
+        key = self._sealing_key(ring) if ring is not None else None
+        return self.opening(ring.topic_id, key.number) if ring is not None and key is not None else None
 
     def oldest(self, name: str) -> DataCipher | None:
         """The cipher of the oldest data key; None if it has to be fetched."""
@@ -81,17 +83,11 @@ class DataKeys:
         """The topic id of a topic or queue."""
         return (await self._ring(name, ReadKeyRing(name))).topic_id
 
-    async def make_ready(self, name: str) -> None:
-        """Fetch the newest data key of a topic or queue, if it has one: then what was just sealed can be opened."""
-        ring = await self._ring(name, ReadKeyRing(name))
-        if ring.keys:
-            await self._cipher(ring, ring.keys[-1])
-
     async def fetch_sealing(self, name: str) -> DataCipher:
-        """The cipher for what is sent now; makes the first data key of a topic or queue."""
+        """The cipher for what is sent now; makes the first data key under the master key of a topic or queue."""
         ring = await self._ring(name, ReadKeyRing(name))
-        if not ring.keys:
-            ring = await self.rotate(ring)
+        if self._sealing_key(ring) is None:
+            ring = await self._shared(("rotate", ring.topic_id), partial(self.rotate, ring))
         return await self._cipher(ring, ring.keys[-1])
 
     async def fetch_opening(self, topic_id: bytes, number: int) -> DataCipher:
@@ -111,7 +107,7 @@ class DataKeys:
         """The cipher of the oldest data key: digests under it stay the same through rotations."""
         ring = await self._ring(name, ReadKeyRing(name))
         if not ring.keys:
-            ring = await self.rotate(ring)
+            ring = await self._shared(("rotate", ring.topic_id), partial(self.rotate, ring))
         return await self._cipher(ring, ring.keys[0])
 
     async def read_ring(self, name: str) -> KeyRing:
@@ -136,9 +132,9 @@ class DataKeys:
         raise LonghallError(Code.KEY_UNAVAILABLE, "other nodes add data keys at the same time; try again")
 
     async def rewrap(self, ring: KeyRing) -> KeyRing:
-        """Wrap every data key anew: under the present version of its master key, or under the topic's present one."""
+        """Wrap the data keys before the last one anew, under the present version of their master keys."""
         masters = self._masters()
-        for key in ring.keys:
+        for key in ring.keys[:-1]:
             context = context_of(ring.topic_id, key.number)
             wrapped = await masters.rewrap(key.master, key.wrapped, context)
             changed = WrappedKey(key.number, key.master, wrapped, key.created_ms)
@@ -167,6 +163,12 @@ class DataKeys:
         if self.masters is None:
             raise LonghallError(Code.KEY_UNKNOWN, "this node has no master keys: start it with --keys")
         return self.masters
+
+    def _sealing_key(self, ring: KeyRing) -> WrappedKey | None:
+        """The data key that seals: the last one, if it is wrapped under the master key that the topic has now."""
+        if not ring.keys or not ring.master or ring.keys[-1].master != self.master_of(ring.master):
+            return None
+        return ring.keys[-1]
 
     def _known_ring(self, by: str | bytes) -> KeyRing | None:
         found = self._rings.get(by)

@@ -6,6 +6,7 @@
     peek, list leases, search, letters                opened too; a search for text in bodies is refused
     edit a letter                                     the new body is sealed as the old one was
     uploads, a move to a queue that is not the source refused: they need clear text in the broker, or another key
+    show, rotate and forget data keys                 carried out here, with the catalogue's leader
     create and configure a queue                      the master key that the settings name has to exist here
 
 The gate is in the process that has the client's connection, so the broker, its replicas and the connections between
@@ -21,6 +22,7 @@ from typing import Any, Final, TypeVar, final
 import msgspec
 
 from longhall.broker.pending import Pending, failed, started
+from longhall.broker.seal_keys import KeyRing
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.errors import Code, LonghallError
 from longhall.front.sealing.data_keys import DataKeys
@@ -31,6 +33,7 @@ from longhall.queues.messages import Accepted, Delivery, Letter, LetterPage, Mov
 from longhall.queues.settings import QueueSettings
 from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
+from longhall.service import seal_operations as seal_ops
 from longhall.service.router import Router
 from longhall.service.sessions import ConnectionReceiver, PushReceiver
 
@@ -65,6 +68,9 @@ class SealingGate:
             exchange_ops.TakeMessage: self._take,
             exchange_ops.PublishMessages: self._publications.publish,
             exchange_ops.CommitTransaction: self._publications.commit,
+            seal_ops.ShowSealing: self._show_keys,
+            seal_ops.RotateDataKey: self._rotate,
+            seal_ops.ForgetDataKey: self._forget,
             **dict.fromkeys(_UPLOADS, self._upload),
         }
 
@@ -132,7 +138,7 @@ class SealingGate:
         return self._opened(op.queue, self._router.forward(op, caller))
 
     async def _receive_sealed(self, op: ops.ReceiveMessages, caller: Caller) -> list[Delivery]:
-        await self.keys.make_ready(op.queue)
+        await self.keys.fetch_sealing(op.queue)
         return await self._opened(op.queue, self._router.forward(op, caller))
 
     def _opened(self, queue: str, pending: Pending[list[Delivery]]) -> Pending[list[Delivery]]:
@@ -259,6 +265,24 @@ class SealingGate:
                 seal, body = await self.sealer.reseal(letter, op.body)
                 op = ops.EditLetter(op.queue, op.message_id, body, op.attributes, seal)
         return await self._open_letter(op, op.queue, caller)
+
+    # Keys
+
+    def _show_keys(self, op: seal_ops.ShowSealing, caller: Caller) -> Pending[KeyRing]:
+        return _kept(self.keys.read_ring(op.name))
+
+    def _rotate(self, op: seal_ops.RotateDataKey, caller: Caller) -> Pending[KeyRing]:
+        return _kept(self._rotate_and_rewrap(op.name))
+
+    async def _rotate_and_rewrap(self, name: str) -> KeyRing:
+        ring = await self.keys.rotate(await self.keys.read_ring(name))
+        return await self.keys.rewrap(ring)
+
+    def _forget(self, op: seal_ops.ForgetDataKey, caller: Caller) -> Pending[KeyRing]:
+        return _kept(self._destroy(op.name, op.number))
+
+    async def _destroy(self, name: str, number: int) -> KeyRing:
+        return await self.keys.destroy(await self.keys.read_ring(name), number)
 
     # What needs clear text, or another key
 
