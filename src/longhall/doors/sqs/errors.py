@@ -47,6 +47,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.KEY_DISABLED: faults.KMS_DISABLED,
     Code.KEY_DENIED: faults.KMS_ACCESS_DENIED,
     Code.KEY_INVALID_STATE: faults.KMS_INVALID_STATE,
+    Code.SEAL_BROKEN: faults.KMS_INVALID_STATE,  # SDKs would repeat an internal error, and get other messages.
     Code.KEY_INVALID_USAGE: faults.KMS_INVALID_KEY_USAGE,
     Code.KEY_NOT_SUBSCRIBED: faults.KMS_OPT_IN_REQUIRED,
     Code.KEY_UNAVAILABLE: faults.KMS_THROTTLED,
@@ -68,7 +69,6 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     # Damage on this side is not the sender's fault.
     Code.CORRUPT_MESSAGE: faults.INTERNAL,
     Code.STORAGE_DAMAGED: faults.INTERNAL,
-    Code.SEAL_BROKEN: faults.INTERNAL,
     # Codes of other doors do not occur here; these are the nearest errors.
     Code.UNKNOWN_EXCHANGE: faults.NO_SUCH_RESOURCE,
     Code.UNKNOWN_VIRTUAL_HOST: faults.NO_SUCH_RESOURCE,
