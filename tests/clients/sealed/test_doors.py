@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 import urllib.request
 from typing import Any
 
@@ -114,4 +115,28 @@ def test_a_topic_is_sealed_batch_by_batch(sealed_node: Node) -> None:
     produce(sealed_node, name, *values, **{"enable.idempotence": True})
     produce(sealed_node, name, *values, **{"compression.type": "lz4"})
     assert sorted(consume(sealed_node, name, 200)) == sorted(values * 2)
+    assert found_in(sealed_node.data, secret.encode()) == []
+
+
+def test_an_amqp_queue_is_sealed(sealed_node: Node, sqs: Any) -> None:
+    secret = secrets.token_hex(24)
+    name = f"amqp-{secrets.token_hex(4)}"
+    host, port = sealed_node.amqp.split(":")
+    with pika.BlockingConnection(pika.ConnectionParameters(host, int(port))) as connection:
+        channel = connection.channel()
+        channel.queue_declare(name, durable=True, arguments={"x-longhall-sealed": "alias/orders"})
+        assert http(sealed_node, "GET", f"/api/v1/queues/{name}")["settings"]["sealed"] == "alias/orders"
+        channel.confirm_delivery()
+        channel.exchange_declare("routes", "topic")
+        channel.queue_bind(name, "routes", "a.*")
+        channel.basic_publish("routes", "a.b", f"routed {secret}".encode())
+        channel.basic_publish("", name, f"direct {secret}".encode())
+        assert channel.basic_get(name, auto_ack=True)[2] == f"routed {secret}".encode()
+        channel.queue_declare("beside", durable=True)
+        channel.queue_bind("beside", "routes", "a.*")
+        with pytest.raises(pika.exceptions.NackError):
+            for _ in range(20):  # A new binding is noticed within a second.
+                time.sleep(0.1)
+                channel.basic_publish("routes", "a.b", f"for two queues {secret}".encode())
+    assert f"direct {secret}" in receive(sqs, f"http://{sealed_node.sqs}/000000000000/{name}", 1)
     assert found_in(sealed_node.data, secret.encode()) == []

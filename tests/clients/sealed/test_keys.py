@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import subprocess
@@ -151,12 +152,10 @@ def test_a_key_service_that_hangs_costs_only_what_needs_it(transit: tuple[Node, 
         thread.join()
     server.hangs.clear()
     for _ in range(60):
-        try:
+        with contextlib.suppress(sqs.exceptions.KmsThrottled):
             sqs.send_message(QueueUrl=remote, MessageBody="healed")
             break
-        except ClientError as error:
-            assert error.response["Error"]["Code"] == "KMS.ThrottlingException"
-            time.sleep(0.5)
+        time.sleep(0.5)
     assert receive(sqs, remote) == ["healed"]
 
 
@@ -208,6 +207,6 @@ def test_what_needs_clear_text_is_refused_with_the_reason(sealed_node: Node, sqs
         ("POST", "/api/v1/queues/strict/uploads", {}),
         ("PATCH", "/api/v1/queues/strict", {"settings": {"whole_bytes_max": 100_000_000}}),
     ):
-        with pytest.raises(Exception, match="409|400") as caught:
+        with pytest.raises(Exception, match=r"409|400") as caught:
             http(sealed_node, method, path, body)
         assert "ealed" in json.loads(caught.value.read())["message"]  # type: ignore[attr-defined]

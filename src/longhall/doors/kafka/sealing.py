@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import final
 
+from longhall.broker.configuration import SEALED
 from longhall.broker.fetch import PartitionFetch
 from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
@@ -27,10 +28,13 @@ class KafkaSealing:
         self._hall = hall
         self._batches = batches
 
-    def check_key(self, name: str) -> None:
-        """KEY_UNKNOWN if this node does not have the master key that a configuration names."""
-        if name:
-            self._batches.keys.master_of(name)
+    def check_key(self, name: str | None) -> None:
+        """INVALID_CONFIGURATION if this node does not have the master key that a configuration names."""
+        try:
+            if name:
+                self._batches.keys.master_of(name)
+        except LonghallError as error:
+            raise LonghallError(Code.INVALID_CONFIGURATION, f"{SEALED}: {error}") from None
 
     # Produce
 

@@ -49,9 +49,7 @@ class HttpEndpoint:
     async def post(self, path: str, headers: dict[str, str], body: bytes) -> HttpReply:
         """Post JSON. KEY_UNAVAILABLE if there is no answer that can be read."""
         try:
-            reader, writer = await asyncio.open_connection(
-                self.host, self.port, ssl=self._tls, limit=HEAD_BYTES_MAX, happy_eyeballs_delay=None
-            )
+            reader, writer = await asyncio.open_connection(self.host, self.port, ssl=self._tls, limit=HEAD_BYTES_MAX)
         except OSError as error:
             raise self._unavailable(str(error.strerror or error)) from None
         try:

@@ -77,6 +77,12 @@ class DataKeys:
         ring = self._known_ring(name)
         return ring.topic_id if ring is not None else None
 
+    def forget(self, name: str) -> None:
+        """Ask for the ring of a topic or queue again when it is needed: its settings have changed."""
+        found = self._rings.pop(name, None)
+        if found is not None:
+            self._rings.pop(found[0].topic_id, None)
+
     # What may have to be waited for
 
     async def topic_id_of(self, name: str) -> bytes:

@@ -64,7 +64,7 @@ class SealingGate:
             ops.EditLetter: self._edit_letter,
             ops.StartMove: self._start_move,
             ops.CreateQueue: self._check_settings,
-            ops.ConfigureQueue: self._check_settings,
+            ops.ConfigureQueue: self._configure,
             exchange_ops.TakeMessage: self._take,
             exchange_ops.PublishMessages: self._publications.publish,
             exchange_ops.CommitTransaction: self._publications.commit,
@@ -320,6 +320,14 @@ class SealingGate:
     def _may_be_sealed(self, queue: str) -> bool:
         """False if messages of the queue need no look: on a node without master keys, unless it is a sealed one."""
         return self.keys.masters is not None or self._is_sealed(queue)
+
+    def _configure(self, op: ops.ConfigureQueue, caller: Caller) -> Pending[None]:
+        self._check_settings(op, caller)
+        return _kept(self._configure_and_forget(op, caller))
+
+    async def _configure_and_forget(self, op: ops.ConfigureQueue, caller: Caller) -> None:
+        await self._router.forward(op, caller)
+        self.keys.forget(op.queue)  # Another master key holds for the next message.
 
     async def _find(self, queue: str) -> QueueView | None:
         try:
