@@ -90,7 +90,7 @@ def test_data_keys_are_not_for_users_to_set() -> None:
 
 @pytest.mark.parametrize("other", [{"cleanup.policy": "compact"}, {"compression.type": "zstd"}])
 def test_a_sealed_topic_is_neither_compacted_nor_compressed_by_the_broker(other: dict[str, str]) -> None:
-    with pytest.raises(LonghallError, match="longhall.sealed"):
+    with pytest.raises(LonghallError, match=r"longhall\.sealed"):
         check({SEALED: "m", **other})
 
 

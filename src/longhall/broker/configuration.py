@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, final
 
+from longhall import names
 from longhall.broker.options import HallOptions
 from longhall.broker.seal_keys import KEY_NAME_LENGTH_MAX, decode_keys
 from longhall.errors import Code, LonghallError
@@ -168,9 +169,9 @@ PLACEMENT: Final = "longhall.placement"
 WINGS: Final = "longhall.wings"
 QUOTA_BYTES: Final = "longhall.quota.bytes.per.second"
 QUOTA_MESSAGES: Final = "longhall.quota.messages.per.second"
-SEALED: Final = "longhall.sealed"
+SEALED: Final = names.SEALED
 SEAL_REUSE: Final = "longhall.seal.reuse.ms"
-SEAL_KEYS: Final = "longhall.seal.keys"
+SEAL_KEYS: Final = names.SEAL_KEYS
 READ_ONLY: Final = frozenset({WINGS, SEAL_KEYS})  # Not for users to set.
 JITTER_STEP: Final = 2_654_435_761  # A multiplicative hash: neighbouring partitions get distant shares of the jitter.
 _LEVELS: Final = {GZIP: "compression.gzip.level", LZ4: "compression.lz4.level", ZSTD: "compression.zstd.level"}

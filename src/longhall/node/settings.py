@@ -278,11 +278,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=6,
+            le=7,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 6
+    ] = 7
     scale_hook: Annotated[
         str | None,
         Meta(

@@ -168,14 +168,15 @@ def encode_record(
     if outgoing.amqp:
         headers.append((AMQP, outgoing.amqp))
     if outgoing.attributes:
-        _append_attributes(headers, outgoing.attributes)
+        append_attributes(headers, outgoing.attributes)
     if outgoing.system:
         for name, text in outgoing.system.items():
             headers.append((SYSTEM_PREFIX + name, text.encode()))
     return Record(-1, now_ms, outgoing.key, outgoing.body, tuple(headers))
 
 
-def _append_attributes(headers: list[tuple[str, bytes | None]], attributes: dict[str, Attribute]) -> None:
+def append_attributes(headers: list[tuple[str, bytes | None]], attributes: dict[str, Attribute]) -> None:
+    """The headers of attributes. Raises INVALID_REQUEST for a reserved name."""
     for name, attribute in attributes.items():
         if name.startswith(PREFIX):
             raise LonghallError(Code.INVALID_REQUEST, f"attribute {name!r}: the prefix {PREFIX!r} is reserved")
@@ -496,7 +497,7 @@ def dead_letter_record(
     for header in moved.headers:
         if header[0] == DEATHS:
             history = _text(header[1] or b"").split("\n")
-        elif header[0] != EXPIRES and not _is_death_header(header[0]):
+        elif header[0] != EXPIRES and not is_death_header(header[0]):
             headers.append(header)
     history.append(f"{now_ms} {attempts} {reason} {source}")
     headers.append((DEAD_LETTER_SOURCE, source.encode()))
@@ -508,48 +509,6 @@ def dead_letter_record(
         headers.append((ATTEMPT_HISTORY, attempt_history.encode()))
     headers.append((DEATHS, "\n".join(history[-DEATHS_MAX:]).encode()))
     return Record(-1, now_ms, moved.key, moved.value, tuple(headers))
-
-
-def redriven_record(record: Record, message_id: str, now_ms: int) -> Record:
-    """A copy of a dead letter for its target queue: sent now, with a new id; only the history of deaths is kept.
-
-    A sealed message keeps its id, because its seal is bound to it.
-    """
-    headers: list[tuple[str, bytes | None]] = [(ID, message_id.encode())]
-    for header in record.headers:
-        if header[0] == ID and seal_of(record):
-            headers[0] = header
-        if header[0] != ID and header[0] != SENT and not _is_death_header(header[0]):
-            headers.append(header)
-    return Record(-1, now_ms, record.key, record.value, tuple(headers))
-
-
-def edited_record(
-    record: Record,
-    message_id: str,
-    now_ms: int,
-    body: bytes | None,
-    attributes: dict[str, Attribute] | None,
-    seal: bytes = b"",
-) -> Record:
-    """A copy of the message with another body or other attributes; None leaves them unchanged. `seal` is that of the
-    new body.
-
-    Raises INVALID_REQUEST for an attribute whose name begins with `longhall.`.
-    """
-    moved = moved_record(record, message_id, now_ms)
-    value = moved.value
-    headers = list(moved.headers)
-    if body is not None:
-        value = body
-        headers = [header for header in headers if header[0] not in (WHOLE, WHOLE_BYTES, SEAL)]
-        if seal:
-            headers.append((SEAL, seal))
-    if attributes is not None:
-        ours = [header for header in headers if header[0].startswith(PREFIX)]
-        headers = [header for header in ours if not header[0].startswith(TYPE_PREFIX)]
-        _append_attributes(headers, attributes)
-    return Record(-1, now_ms, moved.key, value, tuple(headers))
 
 
 def retry_record(record: Record, message_id: str, now_ms: int, source: str, attempts: int, due_ms: int) -> Record:
@@ -565,7 +524,8 @@ def retry_record(record: Record, message_id: str, now_ms: int, source: str, atte
     return Record(-1, now_ms, moved.key, moved.value, tuple(headers))
 
 
-def _is_death_header(name: str) -> bool:
+def is_death_header(name: str) -> bool:
+    """True for what a dead letter says of its last death."""
     return name in (DEAD_LETTER_SOURCE, DEAD_LETTER_REASON, ATTEMPTS, FIRST_RECEIVED, ATTEMPT_HISTORY)
 
 

@@ -16,10 +16,9 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
-from longhall.broker.configuration import SEAL_KEYS, SEALED
 from longhall.client.groups import Committed, Place
 from longhall.client.hall import Hall
-from longhall.names import ARCHIVE_GROUP
+from longhall.names import ARCHIVE_GROUP, SEAL_KEYS, SEALED
 from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended, merged, to_merge, without_retired
 from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import COLUMNS, FILE_BYTES_MAX

@@ -19,10 +19,11 @@ from longhall.broker.queues.write import together, write_queue, write_records
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import message_info_of
-from longhall.queues.envelope import decode_record, edited_record, locate_message_id, seal_of
+from longhall.queues.envelope import decode_record, locate_message_id, seal_of
 from longhall.queues.events import Passed, Withdrawn
 from longhall.queues.messages import Attempt, Attribute, Letter, LetterPage
 from longhall.queues.outcomes import Status
+from longhall.queues.record_copies import edited_record
 from longhall.records.record import Record
 from longhall.records.seal import TAG_BYTES
 
