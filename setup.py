@@ -10,7 +10,7 @@ ignored without a word. What was compiled is kept under build/hot, by a hash of 
 
 mypyc writes one C file a module, and TRANSLATION_UNITS files include them in groups of about the same size. Every core
 compiles one of these at a time. Fewer units leave cores idle at the end; with more, the headers are parsed more often.
-The units make no difference at run time: the compiler flags allow no inlining between functions of modules anyway.
+Modules of one unit may inline each other's functions (DIRECT_CALLS); others call each other.
 """
 
 from __future__ import annotations
@@ -64,11 +64,13 @@ HOT_ROOMS = (
     "exchanges/properties.py",
     "exchanges/topic_trie.py",
     "exchanges/topology.py",
+    "broker/catalogue.py",
     "broker/commits.py",
     "broker/fetch.py",
     "broker/hall.py",
     "broker/partition.py",
     "broker/pending.py",
+    "broker/queue_catalogue.py",
     "broker/produced.py",
     "broker/queues/dead_letters/dead_lettering.py",
     "broker/queues/delays/delay_promotion.py",
@@ -100,7 +102,6 @@ HOT_ROOMS = (
     "doors/sqs/addresses.py",
     "doors/sqs/answers.py",
     "doors/sqs/batches.py",
-    "doors/sqs/digests.py",
     "doors/sqs/door.py",
     "doors/sqs/extensions.py",
     "doors/sqs/receiving.py",
@@ -134,6 +135,7 @@ HOT_ROOMS = (
     "doors/kafka/handlers/produce.py",
     "doors/kafka/wire/*.py",
     "world/real/clock.py",
+    "world/real/entropy.py",
     "world/real/file.py",
 )
 
@@ -146,6 +148,10 @@ DEFINES_STRUCTURES = re.compile(rb"^class \w+\([^)]*\bStruct\b", re.MULTILINE)
 TRANSLATION_UNITS = 8
 
 OPTIMISATION_LEVEL = os.environ.get("LONGHALL_OPTIMISATION", "3")
+
+# Functions of the group call each other directly, and may be inlined within a unit. By default another library could
+# replace each of them by a symbol of the same name, so that every call goes through a table.
+DIRECT_CALLS = ("-fvisibility=hidden", "-fno-semantic-interposition", "-fno-plt")
 
 
 def hot_files() -> list[Path]:
@@ -200,7 +206,9 @@ def _key(files: list[Path]) -> str:
         seen |= new
         waiting.extend(new)
     digest = hashlib.sha256()
-    digest.update(f"{mypy_version} {sys.implementation.cache_tag} {OPTIMISATION_LEVEL} {len(files)}\n".encode())
+    digest.update(
+        f"{mypy_version} {sys.implementation.cache_tag} {OPTIMISATION_LEVEL} {DIRECT_CALLS} {len(files)}\n".encode()
+    )
     for path in [ROOT / "setup.py", *sorted(seen)]:
         content = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT)} {path in files} {len(content)}\n".encode() + content)
@@ -303,7 +311,7 @@ def main() -> None:
                 [str(unit)],
                 output_dir=self.build_temp,
                 include_dirs=extension.include_dirs,
-                extra_postargs=extension.extra_compile_args,
+                extra_postargs=[*extension.extra_compile_args, *DIRECT_CALLS],
                 depends=extension.depends,
             )
             _say(f"compiled {len(extension.extra_objects)} of {TRANSLATION_UNITS} units")

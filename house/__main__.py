@@ -141,6 +141,11 @@ def settings(arguments: Sequence[str]) -> int:
     )
 
 
+def permissions(arguments: Sequence[str]) -> int:
+    ensure_packages()
+    return run(PYTHON, "-m", "house.permission_table", PYTHONPATH="src")
+
+
 def walk(arguments: Sequence[str]) -> int:
     ensure_environment()
     return become_module("house.walk", *arguments)
@@ -179,6 +184,7 @@ WORDS: dict[str, Callable[[Sequence[str]], int]] = {
     "soak": soak,
     "model": model,
     "settings": settings,
+    "permissions": permissions,
     "walk": walk,
     "lock": lock,
 }

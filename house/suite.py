@@ -4,6 +4,11 @@ Every test is in one part of each build: the first part is all that the others d
 never left out. The output of a part is printed as it comes, with the part's name before each line; from its failures on
 it is held until its end, so that two parts never mix there. The end lists the result of each part, the tests that
 failed, and what was left out and why.
+
+Tests with real processes share a small machine with two other parts. A few that fail there are run once more when
+nothing else runs. One that fails again fails the suite; one that passes is listed as unsteady, for it shows a fault of
+its own or of the product that needs a slow machine. The simulation does not depend on the machine: what fails there has
+failed.
 """
 
 from __future__ import annotations
@@ -22,10 +27,13 @@ from house.environment import ROOT, child_environment, say
 from house.left_out import left_out_lines, read_left_out
 
 AT_ONCE_MAX: Final = 3  # More than the cores of a small machine: some part always waits for something.
+AGAIN_MAX: Final = 4  # More failures than this are no accident of the machine.
 FOUND_NOTHING: Final = 5  # pytest's exit code if there was no test to run.
 PLAIN_SOURCES: Final = "plain-sources"
 FAST: Final = "not slow and not clients"
 WIDTH: Final = 80
+
+DETERMINISTIC: Final = "simulation"  # The part whose tests depend on no machine.
 
 # These parts mostly wait, for Spark and for leases and sessions to end; the simulation never waits.
 APART: Final = {
@@ -47,12 +55,15 @@ class Part(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of a part: pytest's exit code, its last line, the tests that failed, and what it left out."""
+    """The result of a part: pytest's exit code, its last line, the tests that failed, what it left out, and the tests
+    that failed beside others and passed alone.
+    """
 
     code: int
     said: str
     failed: list[str]
     left_out: list[tuple[str, str]]
+    unsteady: Sequence[str] = ()
 
 
 PLAIN: Final = Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST))
@@ -82,9 +93,26 @@ def run_suite(prepare: Callable[[], str]) -> int:
         chosen = parts(pool.submit(prepare).result())
         running = [plain, *map(begin, chosen)]
         outcomes = [one.result() for one in running]
+        if sum(len(outcome.failed) for outcome in outcomes) <= AGAIN_MAX:
+            for at, part in enumerate([PLAIN, *chosen]):
+                if outcomes[at].failed and not part.name.endswith(DETERMINISTIC):
+                    outcomes[at] = judged_again(outcomes[at], _run(alone(part, outcomes[at].failed), None, lock))
     for line in summary([PLAIN, *chosen], outcomes):
         print(line)
     return combined([outcome.code for outcome in outcomes])
+
+
+def alone(part: Part, failed: Sequence[str]) -> Part:
+    """The tests of a part that failed, as a part of their own."""
+    tests = [line.split(" ", 1)[1].split(" - ")[0] for line in failed]
+    return Part(f"{part.name}, once more", part.build, tuple(tests))
+
+
+def judged_again(first: Outcome, second: Outcome) -> Outcome:
+    """The outcome of a part whose failures were run once more, alone."""
+    if second.code != 0:
+        return first
+    return first._replace(code=0, failed=[], unsteady=first.failed)
 
 
 def _at_once() -> int:
@@ -103,17 +131,22 @@ def summary(chosen: Sequence[Part], outcomes: Sequence[Outcome]) -> list[str]:
     lines += [f"{part.name}: {outcome.said}" for part, outcome in zip(chosen, outcomes, strict=True)]
     lines += left_out_lines([found for outcome in outcomes for found in outcome.left_out], WIDTH)
     failed = [f"{part.name}: {test}" for part, outcome in zip(chosen, outcomes, strict=True) for test in outcome.failed]
+    unsteady = [
+        f"{part.name}: {test}" for part, outcome in zip(chosen, outcomes, strict=True) for test in outcome.unsteady
+    ]
+    if unsteady:
+        lines += [" unsteady: failed beside others, passed alone ".center(WIDTH, "="), *unsteady]
     if failed:
         lines += [" failed ".center(WIDTH, "="), *failed]
     return lines
 
 
-def _run(part: Part, left_out: Path, lock: threading.Lock) -> Outcome:
+def _run(part: Part, left_out: Path | None, lock: threading.Lock) -> Outcome:
     say(f"{part.name}: begins")
     # The cache is for the search of a single failure; two processes would write it at once.
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *part.arguments]
     environment = child_environment(
-        LONGHALL_TEST_BUILD=part.build, LONGHALL_LEFT_OUT=str(left_out), LONGHALL_TEST_EXAMPLES="same"
+        LONGHALL_TEST_BUILD=part.build, LONGHALL_LEFT_OUT=str(left_out or ""), LONGHALL_TEST_EXAMPLES="same"
     )
     kept: list[str] = []
     with subprocess.Popen(
@@ -138,7 +171,7 @@ def _run(part: Part, left_out: Path, lock: threading.Lock) -> Outcome:
         print(f" {part.name} ".center(WIDTH, "="), *kept, sep="\n", flush=True)
     said = kept[-1].strip("= ") if kept else f"ended with {running.returncode} and said nothing"
     failed = [line for line in kept if line.startswith(("FAILED ", "ERROR "))]
-    return Outcome(running.returncode, said, failed, read_left_out(left_out))
+    return Outcome(running.returncode, said, failed, read_left_out(left_out) if left_out is not None else [])
 
 
 def run_chosen(build: str, arguments: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from simulation.bug import Bug, replaced
+from simulation.planted_accounts import ACCOUNT_BUGS
 from simulation.planted_amqp import AMQP_BUGS
 from simulation.planted_coordinators import COORDINATOR_BUGS
 from simulation.planted_disks import DISK_BUGS
@@ -45,6 +46,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **SCRUB_BUGS,
     **SHARE_BUGS,
     **AMQP_BUGS,
+    **ACCOUNT_BUGS,
 }
 
 

@@ -177,7 +177,7 @@ class SimulatedWorld:
         self.process = process
         self.clock = SimulatedClock(host.machine)
         self.disk = host.disk_for(process)
-        self.network = SimulatedNetwork(simulation.fabric, process, host.machine.name)
+        self.network = self.peers_network = SimulatedNetwork(simulation.fabric, process, host.machine.name)
         self.entropy = SimulatedEntropy(simulation.stream(f"entropy/{process.name}"))
         self.janitor = SimulatedJanitor(self.disk, jobs, simulation.stream(f"janitor/{process.name}"))
 

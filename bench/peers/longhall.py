@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from bench.peers.node import Node
 
 _ROOT = Path(__file__).resolve().parents[2]
 COMMAND = _ROOT / ".venv" / "bin" / "longhall"
+_DOORS = ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "management", "prometheus", "http")
 
 
 class Longhall(Node):
@@ -52,27 +55,15 @@ class Longhall(Node):
 
     def command(self) -> list[str]:
         serve = [str(self._program), "serve", "--data", str(self.data)]
-        doors = [
-            "--kafka",
-            "127.0.0.1:0",
-            "--sqs",
-            "127.0.0.1:0",
-            "--amqp",
-            "127.0.0.1:0",
-            "--stomp",
-            "127.0.0.1:0",
-            "--stomp-websocket",
-            "127.0.0.1:0",
-            "--management",
-            "127.0.0.1:0",
-            "--prometheus",
-            "127.0.0.1:0",
-            "--http",
-            "127.0.0.1:0",
-            "--ready-file",
-            str(self._ready_path()),
-        ]
-        return [*self._before, *serve, *doors, *self._arguments]
+        doors = [word for door in self._doors() for word in (f"--{door}", "127.0.0.1:0")]
+        return [*self._before, *serve, *doors, "--ready-file", str(self._ready_path()), *self._arguments]
+
+    def _doors(self) -> list[str]:
+        """The doors of the program: another build may be older than some of them."""
+        if self._program == COMMAND:
+            return list(_DOORS)
+        listing = subprocess.run([str(self._program), "serve", "--help"], check=True, capture_output=True, text=True)
+        return [door for door in _DOORS if re.search(rf"--{door}\b(?!-)", listing.stdout)]
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, **self._variables}

@@ -9,8 +9,8 @@ import asyncio
 from typing import final
 
 from longhall.broker.hall import Hall
+from longhall.broker.pending import Acknowledgeable, Guard
 from longhall.broker.send import send, wait
-from longhall.broker.waiting import Acknowledgeable, Guard
 from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.node.assembly import Node
 from longhall.records.batch import build_batch

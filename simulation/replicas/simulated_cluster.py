@@ -27,11 +27,13 @@ from longhall.cluster.replication.group_replica import Role
 from longhall.cluster.replication.repair_policy import Remedy, RepairPolicy
 from longhall.coordination.encoding import LEVEL, SHARDS, WINGS, decode_level, decode_shard
 from longhall.coordination.ports import CoordinationError, Coordinator, ReplicationGroup, ShardState
+from longhall.directory.directory import Directory
 from longhall.errors import Code, LonghallError
 from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import parse_address
 from longhall.node.assembly import Node
+from longhall.node.authentication import NodeAuthentication
 from longhall.node.group_process import settings_of
 from longhall.node.join_state import RecordDoubted, take_place
 from longhall.node.record_wait import RecordWait, copy_report
@@ -400,7 +402,9 @@ class SimulatedCluster:
         assert identity is not None
         report = copy_report(world, options_of(settings), identity, member_file, str(doubt))
         waiting = RecordWait(world, coordinator, identity, member_file, report, doubt, SECRETS)
-        await waiting.run(parse_address(settings.peers), parse_address(settings.http), "", None, "")
+        logins = NodeAuthentication(world, settings, Directory(), bytes.fromhex(identity.secret), None)
+        door = logins.door("http", settings.http)
+        await waiting.run(parse_address(settings.peers), parse_address(settings.http), "", door, "")
 
     def _settings(self, world: SimulatedWorld, number: int, name: str) -> Settings:
         settings = msgspec.structs.replace(

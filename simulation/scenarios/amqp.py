@@ -34,19 +34,19 @@ CRASHES: Final = [
 async def amqp(simulation: Simulation, starter: Starter) -> RunResult:
     run = alone(simulation, starter, CRASHES, [laws.PLAIN])
     await run.begin()
-    workers = await _begin(run)
+    workers = await _begin(run, alone=True)
     return await _end(run, workers, await run.end(FAULTS_S, 6.0))
 
 
 async def cluster_amqp(simulation: Simulation, starter: Starter) -> RunResult:
     cluster = ClusterQueueRun(simulation, LEADERS, [laws.PLAIN])
     await cluster.clients.begin()
-    workers = await _begin(cluster.clients)
+    workers = await _begin(cluster.clients, alone=False)
     return await _end(cluster.clients, workers, await cluster.end(7.0))
 
 
-async def _begin(run: QueueRun) -> AmqpWorkers:
-    workers = AmqpWorkers(run.context)
+async def _begin(run: QueueRun, alone: bool) -> AmqpWorkers:
+    workers = AmqpWorkers(run.context, alone)
     await run.context.on_clients(workers.declare())
     run.send(laws.PLAIN, 2.0)
     run.consume(laws.PLAIN, 1, 1.0)

@@ -38,8 +38,8 @@ EMPTY: Final = encode_table({})
 class AmqpWorkers:
     """The clients of one topology, which report to an `AmqpOracle`."""
 
-    def __init__(self, context: RunContext) -> None:
-        self.oracle = AmqpOracle()
+    def __init__(self, context: RunContext, alone: bool) -> None:
+        self.oracle = AmqpOracle(alone)
         self._context = context
 
     async def declare(self) -> None:

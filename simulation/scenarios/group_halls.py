@@ -95,7 +95,7 @@ class GroupHall:
             broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
             broker.also(ListTopics, lambda op, caller: topics.list())
             router.store(topics)
-            queues.outbox.connect(OutboxCalls(_Client(self._halls)))
+            queues.outbox.connect(OutboxCalls(_Client(self._halls).call))
         queues.start()
         self.hall, self.queues, self.router = hall, queues, router
 
@@ -106,7 +106,7 @@ class GroupHall:
         placed = PlacedQueues(groups, lambda name: _placed(hall, name), Sessions(queues.consumers))
         router.place(placed)
         QueueAdministration(hall, queues, groups, placed).register(broker)
-        queues.outbox.connect(OutboxCalls(router))
+        queues.outbox.connect(OutboxCalls(router.dispatch))
 
 
 @final
@@ -124,7 +124,7 @@ class GroupHalls:
         router = self.groups[MAIN].router
         if router is None:
             raise LonghallError(Code.NOT_READY, "the hall is down")
-        return await self._carry_out(MAIN, lambda: router.call(operation), operation)
+        return await self._carry_out(MAIN, lambda: router.dispatch(operation), operation)
 
     async def call(self, number: int, operation: Operation[R], incarnation: bytes = b"") -> R:
         """An operation of one group at another."""

@@ -39,6 +39,7 @@ def settings_for(world: SimulatedWorld) -> Settings:
         prometheus=f"0.0.0.0:{PROMETHEUS_PORT}",
         http=f"0.0.0.0:{HTTP_PORT}",
         insecure=True,
+        authentication="none",  # Users are made here, and no client logs in.
         auto_create_topics=False,
         shards=3,
         wal_file_bytes=16 * 1024 * 1024,

@@ -18,6 +18,7 @@ from typing import Final
 from simulation.checkers.sends import Place
 from simulation.checkers.topic_state import KeyOracle, RetentionOracle
 from simulation.replicas.log_scenarios import REPLICA_SCENARIOS
+from simulation.scenarios.accounts import ACCOUNT_SCENARIOS
 from simulation.scenarios.amqp import AMQP_SCENARIOS
 from simulation.scenarios.clusters import CLUSTER_SCENARIOS
 from simulation.scenarios.committers import make_topics
@@ -154,4 +155,5 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **MACHINE_SCENARIOS,
     **SCRUB_SCENARIOS,
     **AMQP_SCENARIOS,
+    **ACCOUNT_SCENARIOS,
 }

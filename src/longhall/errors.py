@@ -109,6 +109,12 @@ class Code(enum.Enum):
     QUEUE_IN_USE = "queue-in-use"  # It has consumers, or one that wants it for itself.
     QUEUE_NOT_EMPTY = "queue-not-empty"
 
+    # The directory of users, and what they may do.
+    ACCESS_REFUSED = "access-refused"  # The client is known, and has no permission.
+    UNKNOWN_ENTRY = "unknown-entry"  # There is no tenant, user, access key or token of this name.
+    ENTRY_EXISTS = "entry-exists"
+    ENTRY_IN_USE = "entry-in-use"  # A tenant that has users is not removed.
+
     # Producers and transactions.
     OUT_OF_ORDER_SEQUENCE = "out-of-order-sequence"
     DUPLICATE_SEQUENCE = "duplicate-sequence"

@@ -28,7 +28,18 @@ def run(
 ) -> Run:
     """Run a command with these arguments; the configuration of the real user is hidden."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
-    words = ("ADDRESS", "HTTP_ADDRESS", "ACCESS_KEY", "SECRET", "PROFILE", "DEBUG", "SETTINGS")
+    words = (
+        "ADDRESS",
+        "HTTP_ADDRESS",
+        "ACCESS_KEY",
+        "SECRET",
+        "USER",
+        "PASSWORD",
+        "TOKEN",
+        "PROFILE",
+        "DEBUG",
+        "SETTINGS",
+    )
     for name in (f"LONGHALL_{word}" for word in words):
         monkeypatch.delenv(name, raising=False)
 

@@ -90,7 +90,8 @@ def test_a_name_of_a_fifo_queue_for_a_standard_one(hall: Run) -> None:
 
 def test_an_address_may_be_a_url_where_http_is_spoken(hall: Run, node: Node) -> None:
     good(hall("queue", "list", "--address", f"http://{node.http}/"))
-    refused(hall("queue", "list", "--address", f"https://{node.http}"), Exit.USAGE, "no https")
+    refused(hall("queue", "list", "--address", f"https://{node.http}"), Exit.REFUSED, "no TLS with", "http://")
+    refused(hall("queue", "list", "--address", f"amqp://{node.http}"), Exit.USAGE, "no amqp")
     refused(hall("topic", "list", "--address", f"http://{node.bootstrap}"), Exit.USAGE, "Kafka door")
 
 

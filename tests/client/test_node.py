@@ -28,7 +28,7 @@ def play(scene: Scene) -> None:
 
     async def run() -> None:
         world = simulation.host("hall").boot(BACKGROUND_JOBS)
-        node = Node(world, Settings(data="hall", kafka="hall:9092", http="hall:8080"))
+        node = Node(world, Settings(data="hall", kafka="hall:9092", http="hall:8080", insecure=True))
         await world.process.start(node.start(_fail))
         here = simulation.host("client").boot()
         hall = await Hall.connect(here.network, "hall:9092")

@@ -28,6 +28,7 @@ REAL = (
     "test_spread.py",
     "test_stall.py",
     "test_strangers.py",
+    "test_tls_between_nodes.py",
     "test_up.py",
     "test_wing_transactions.py",
     "test_wings.py",

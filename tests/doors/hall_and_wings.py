@@ -128,7 +128,7 @@ class ToMain:
         if self.refusal is not None:
             return failed(LonghallError(self.refusal, "not now"))
         self.asked += 1
-        reply = self._main.service.call(operation, caller)
+        reply = self._main.service.dispatch(operation, caller)
         return reply if self.delivers.is_set() else started(self._deliver(reply))
 
     async def _deliver(self, reply: Pending[Any]) -> Any:

@@ -8,6 +8,8 @@ import pytest
 
 from longhall.errors import Code, LonghallError
 from longhall.front.credentials import CREDENTIALS_MAX, Credentials, read_credentials
+from longhall.front.identity import principal_of_key
+from tests.front.authentication import of_file
 
 SECRET = "wJalrXUtnFEMI/K7MDENG"
 FILE = f"[alice]\naws_access_key_id = AKIA1\naws_secret_access_key = {SECRET}\n"
@@ -52,11 +54,11 @@ def basic(text: str) -> bytes:
 
 
 def test_the_basic_scheme() -> None:
-    known = Credentials({"AKIA1": SECRET, "bob": "with:colon and é"})
-    assert known.basic(basic(f"AKIA1:{SECRET}")) == "AKIA1"
-    assert known.basic(basic("bob:with:colon and é").replace(b"Basic", b" bAsIc ")) == "bob"
+    known = of_file({"AKIA1": SECRET, "bob": "with:colon and é"})
+    assert known.of_header(basic(f"AKIA1:{SECRET}"), "") == principal_of_key("AKIA1")
+    assert known.of_header(basic("bob:with:colon and é").replace(b"Basic", b" bAsIc "), "") == principal_of_key("bob")
     for wrong in (f"AKIA1:{SECRET}x", "AKIA1:", "AKIA1", f"AKIA2:{SECRET}", ":", "", "stranger:"):
-        assert known.basic(basic(wrong)) is None, wrong
+        assert known.of_header(basic(wrong), wrong) is None, wrong
     for wrong_header in (
         None,
         b"",
@@ -66,7 +68,7 @@ def test_the_basic_scheme() -> None:
         b"Basic /w==",
         b"Bearer " + basic("a:b")[6:],
     ):
-        assert known.basic(wrong_header) is None, wrong_header
+        assert known.of_header(wrong_header, "") is None, wrong_header
 
 
 def test_replaced_credentials_apply_at_once() -> None:

@@ -18,12 +18,12 @@ from longhall.doors.sqs.wire import json, query
 from longhall.doors.sqs.wire.actions import ACTIONS
 from longhall.doors.sqs.wire.faults import Fault, SqsError
 from longhall.front.admission import Budget
-from longhall.front.credentials import Credentials
 from longhall.front.http import HttpConnection
 from longhall.queues.settings import QueueSettings
 from longhall.world.real.clock import RealClock
 from longhall.world.real.entropy import RealEntropy
 from tests.doors.sqs.fake_queues import FakeQueues
+from tests.front.authentication import of_file
 
 NAMES = sorted(ACTIONS)
 WORDS = (
@@ -91,7 +91,7 @@ def TestOneInput(data: bytes) -> None:
     if kind == 0:
         _LOOP.run_until_complete(_drive(rest, choice + 1, verifier=None))
     elif kind == 1:
-        _LOOP.run_until_complete(_drive(rest, choice + 1, verifier=Verifier(Credentials({"A": "s"}))))
+        _LOOP.run_until_complete(_drive(rest, choice + 1, verifier=Verifier(of_file({"A": "s"}))))
     elif kind == 2:
         _decode(name, rest)
         _LOOP.run_until_complete(_drive(HEAD % (name.encode(), len(rest), rest), 65536, verifier=None))
@@ -162,7 +162,7 @@ async def _drive(data: bytes, piece_bytes: int, verifier: Verifier | None) -> No
     assert not server.connections.registered
 
 
-_VERIFIER = Verifier(Credentials({"A": "s"}))
+_VERIFIER = Verifier(of_file({"A": "s"}))
 _SETTINGS = QueueSettings(message_bytes_max=1 << 20)
 _LOOP = asyncio.new_event_loop()
 logging.getLogger("longhall.sqs").setLevel(logging.CRITICAL)

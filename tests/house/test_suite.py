@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 from house import suite
-from house.suite import FAST, PLAIN, PLAIN_SOURCES, Outcome, Part, combined, parts, run_suite, summary
+from house.suite import (
+    FAST,
+    PLAIN,
+    PLAIN_SOURCES,
+    Outcome,
+    Part,
+    alone,
+    combined,
+    judged_again,
+    parts,
+    run_suite,
+    summary,
+)
 from tests.house.repository import ROOT, repository_files
 
 CONFTEST = """
@@ -68,6 +80,19 @@ def test_the_end_names_each_part_each_failure_and_what_was_left_out() -> None:
     assert lines[4:9] == ["no ducks:", "    test_a", "    test_d", "no geese:", "    test_b"]
     assert lines[10:] == ["second: FAILED test_c - of all things"]
     assert "Left out: nothing" in summary(chosen[:1], [Outcome(0, "fine", [], [])])[-1]
+
+
+def test_a_failure_that_does_not_repeat_is_named_and_one_that_does_fails() -> None:
+    part = Part("clients", "x", ("tests/clients",))
+    first = Outcome(1, "1 failed in 1s", ["FAILED tests/clients/test_a.py::test_b[1-c] - assert a == b"], [])
+    assert alone(part, first.failed).arguments == ("tests/clients/test_a.py::test_b[1-c]",)
+    assert judged_again(first, Outcome(1, "1 failed in 1s", first.failed, [])) == first
+    assert judged_again(first, Outcome(5, "no tests ran", [], [])) == first
+    passed = judged_again(first, Outcome(0, "1 passed in 1s", [], []))
+    assert passed.code == 0
+    lines = summary([part], [passed])
+    assert "unsteady" in lines[-2]
+    assert lines[-1] == "clients: FAILED tests/clients/test_a.py::test_b[1-c] - assert a == b"
 
 
 def test_parts_that_run_at_once(

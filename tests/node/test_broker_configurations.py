@@ -54,8 +54,10 @@ async def test_configurations_hold_at_once_and_after_a_restart(tmp_path: Path) -
         assert topic is not None
         assert own is not None
         await create(node.hall, "q", QueueSettings())
-        await node.service.call(_set("", log_retention_ms="5000", max_connections="40", log_cleaner_backoff_ms="70"))
-        await node.service.call(_set("1", max_connections="50"))
+        await node.service.dispatch(
+            _set("", log_retention_ms="5000", max_connections="40", log_cleaner_backoff_ms="70")
+        )
+        await node.service.dispatch(_set("1", max_connections="50"))
         assert (topic.options.retention_ms, own.options.retention_ms) == (5000, 1000)
         assert node.hall.partition("plain", 0).options.retention_ms == 5000  # type: ignore[union-attr]
     async with running(tmp_path) as node:
@@ -67,8 +69,8 @@ async def test_configurations_hold_at_once_and_after_a_restart(tmp_path: Path) -
         assert node._kafka.connections._count_max == 50
         assert node._sqs.connections._count_max == 50
         gone = ConfigureBroker("", [], replace=True)
-        await node.service.call(gone)
-        assert await node.service.call(ListBrokerConfigurations()) == {"1": {"max.connections": "50"}}
+        await node.service.dispatch(gone)
+        assert await node.service.dispatch(ListBrokerConfigurations()) == {"1": {"max.connections": "50"}}
         assert hall.catalogue.topics["plain"].options.retention_ms == Settings().retention_ms
 
 
@@ -85,7 +87,7 @@ async def test_configurations_hold_at_once_and_after_a_restart(tmp_path: Path) -
 async def test_what_cannot_be_changed_is_refused_and_changes_nothing(tmp_path: Path, change: ConfigureBroker) -> None:
     async with running(tmp_path) as node:
         with pytest.raises(LonghallError) as refused:
-            await node.service.call(change)
+            await node.service.dispatch(change)
         assert refused.value.code in (Code.INVALID_CONFIGURATION, Code.INVALID_REQUEST)
         assert node.hall.catalogue.brokers == {}
 
@@ -95,7 +97,7 @@ async def test_a_cluster_needs_the_feature_level(tmp_path: Path) -> None:
         node.hall.replica = Replica(1)
         node.hall.feature_level = BROKERS_LEVEL - 1
         with pytest.raises(LonghallError, match="longhall cluster upgrade"):
-            await node.service.call(_set("", log_retention_ms="5000"))
+            await node.service.dispatch(_set("", log_retention_ms="5000"))
         await take_over(node.hall, {"": {"log.retention.ms": "5000"}})
         assert node.hall.catalogue.brokers == {}
         node.hall.replica = None

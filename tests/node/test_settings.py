@@ -111,12 +111,64 @@ def test_others_can_reach_the_node_only_when_told_so(host: str, door: str) -> No
     load(flags={door: f"{host}:9092", "insecure": True, "advertised_kafka": "hall.example.org:9092"})
 
 
-def test_others_can_reach_the_sqs_door_when_they_are_asked_who_they_are() -> None:
-    everywhere = {"sqs": "0.0.0.0:9324"}
-    assert "--credentials" in refusal(flags=everywhere)
-    assert "--insecure" in refusal(flags=everywhere)
-    assert load(flags={**everywhere, "credentials": "keys"}).settings.credentials == "keys"
-    assert load(flags={**everywhere, "insecure": True}).settings.credentials is None
+TLS = {"tls.certificate": "server.crt", "tls.key": "server.key"}
+MUTUAL = {**TLS, "tls.client_ca": "ca.crt", "tls.client_authentication": "required"}
+
+
+@pytest.mark.parametrize("door", ["sqs", "amqp", "stomp", "stomp_websocket", "management", "http"])
+def test_others_can_reach_a_door_with_tls_when_they_are_asked_who_they_are(door: str) -> None:
+    everywhere = {door: "0.0.0.0:9324"}
+    assert "--tls-certificate FILE --tls-key FILE" in refusal(flags={**everywhere, "credentials": "keys"})
+    said = refusal(flags={**everywhere, **TLS, "authentication": "none"})
+    assert "users have to log in" in said
+    assert "--insecure" in said
+    load(flags={**everywhere, **TLS})
+    assert load(flags={**everywhere, **TLS, "credentials": "keys"}).settings.credentials == "keys"
+    assert load(flags={**everywhere, **MUTUAL}).settings.credentials is None
+    assert load(flags={**everywhere, "insecure": True}).settings.tls.certificate is None
+
+
+def test_a_door_without_logins_asks_others_for_certificates() -> None:
+    door = "prometheus"
+    everywhere = {door: "0.0.0.0:9324"}
+    assert "--tls-client-authentication required" in refusal(flags={**everywhere, **TLS, "credentials": "keys"})
+    load(flags={**everywhere, **MUTUAL})
+    load(flags={**everywhere, **MUTUAL, "tls.client_authentication": "none",
+                "tls.client_authentication_doors": f"{door}=required"})  # fmt: skip
+
+
+def test_clear_text_beside_tls_is_no_tls() -> None:
+    everywhere = {"sqs": "0.0.0.0:9324", "credentials": "keys", **TLS}
+    assert "there is no TLS" in refusal(flags={**everywhere, "tls.clear_text": True})
+    assert "there is no TLS" in refusal(flags={**everywhere, "tls.doors": "kafka,http"})
+
+
+def test_nodes_that_others_can_reach_speak_tls_with_each_other() -> None:
+    beyond = {"coordinator": "zk://zoo1:2181", "peers": "10.0.0.1:7092", "cluster_secret": "file"}
+    assert "--tls-peers-ca FILE" in refusal(flags=beyond)
+    load(flags={**beyond, **TLS, "tls.peers_ca": "ca.crt"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"tls.certificate": "server.crt"}, "--tls-key FILE"),
+        ({"tls.client_ca": "ca.crt"}, "tls.client_ca needs tls.certificate"),
+        ({"tls.directory": "more"}, "tls.directory needs tls.certificate"),
+        ({"tls.peers_ca": "ca.crt"}, "tls.peers_ca needs a certificate"),
+        ({**TLS, "tls.peers_key": "peers.key"}, "tls.peers_certificate and tls.peers_key"),
+        ({**TLS, "tls.client_authentication": "optional"}, "--tls-client-ca FILE"),
+        ({**TLS, "tls.client_authentication_doors": "kafka=always"}, "none|optional|required"),
+        ({**TLS, "tls.client_authentication_doors": "mqtt=none"}, "with a door of"),
+        ({**TLS, "tls.doors": "mqtt"}, "there is no door mqtt"),
+        ({**TLS, "tls.user_rules": "RULE:x"}, "tls.user_rules"),
+        ({"proxy.addresses": "10.0.0.1/8"}, "proxy.addresses"),
+        ({"proxy.addresses": "balancer"}, "proxy.addresses"),
+        ({"proxy.doors": "mqtt"}, "there is no door mqtt"),
+    ],
+)
+def test_tls_and_balancers_are_set_as_a_whole(flags: dict[str, object], expected: str) -> None:
+    assert expected in refusal(flags=flags)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "[::1]"])

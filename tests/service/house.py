@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,7 +14,6 @@ from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
 from longhall.broker.transaction_markers import PartitionMarkers
-from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
 from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
@@ -195,7 +194,7 @@ class Queues:
         self.view = service.view
 
     def __getattr__(self, word: str) -> Any:
-        return lambda *fields, **more: self._service.call(OPERATIONS[word](*fields, **more))
+        return lambda *fields, **more: self._service.dispatch(OPERATIONS[word](*fields, **more))
 
 
 def wired(serve: Callable[[OutgoingStream], None], credit: int) -> IncomingStream:
@@ -259,28 +258,28 @@ class House:
         QueueAdministration(main.hall, self.desk, self.reach, placed).register(broker)
         self.desk.consumers.join(HallQueueEnds(self.service))
         for group in self.desks.values():
-            group.consumers.join(GroupQueueEnds(cast(GroupClient, self.service)))
+            group.consumers.join(GroupQueueEnds(self.service.dispatch))
 
-        self.desk.outbox.connect(OutboxCalls(self.service))
+        self.desk.outbox.connect(OutboxCalls(self.service.dispatch))
         self.lines = {number: Line(self.service) for number in wings}
         for number, desk in self.desks.items():
-            desk.outbox.connect(OutboxCalls(self.lines[number]))
+            desk.outbox.connect(OutboxCalls(self.lines[number].call))
 
     async def send(self, name: str, *bodies: bytes, **more: Any) -> list[str]:
         """The ids; all of them must be accepted."""
-        replies = await self.service.call(SendMessages(name, [Outgoing(body=body, **more) for body in bodies]))
+        replies = await self.service.dispatch(SendMessages(name, [Outgoing(body=body, **more) for body in bodies]))
         assert [one.code for one in replies] == [None] * len(bodies), replies
         return [one.message_id for one in replies]
 
     async def receive(self, name: str, count_max: int = 10, wait_ms: int = 0, lease_ms: int = 30_000) -> list[Delivery]:
-        return await self.service.call(ReceiveMessages(name, count_max, wait_ms, lease_ms))
+        return await self.service.dispatch(ReceiveMessages(name, count_max, wait_ms, lease_ms))
 
     async def drain(self, name: str) -> list[bytes]:
         """Everything that can be received, settled."""
         bodies: list[bytes] = []
         while found := await self.receive(name):
             receipts = [one.receipt for one in found]
-            assert await self.service.call(SettleMessages(name, receipts)) == [None] * len(found)
+            assert await self.service.dispatch(SettleMessages(name, receipts)) == [None] * len(found)
             bodies += [one.body for one in found]
         return bodies
 

@@ -252,11 +252,11 @@ def test_a_publication_for_queues_of_several_groups_is_one_write_and_keeps_its_o
             house.reach.share = share
             await house.queues.create(name, QueueSettings(placement=placement))
             key = names_of(name)[1]
-            await house.service.call(BindExchange(BindingView(DEFAULT_HOST, "amq.fanout", False, name, key, b"")))
+            await house.service.dispatch(BindExchange(BindingView(DEFAULT_HOST, "amq.fanout", False, name, key, b"")))
 
         def publish(exchange: str, key: str, body: bytes) -> Pending[list[Published]]:
             message = Publication(exchange, [key], Outgoing(body=body))
-            return house.service.call(PublishMessages(DEFAULT_HOST, [message]))
+            return house.service.dispatch(PublishMessages(DEFAULT_HOST, [message]))
 
         house.reach.away = {3}
         (told,) = await publish("amq.fanout", "", b"1")
@@ -273,7 +273,7 @@ def test_a_publication_for_queues_of_several_groups_is_one_write_and_keeps_its_o
         assert await house.drain("everywhere") == [b"1", b"2"]
         ways = [("", "there"), ("amq.fanout", ""), ("", "there")] * 3
         batch = [Publication(way, [key], Outgoing(body=b"%d" % at)) for at, (way, key) in enumerate(ways)]
-        assert {one.code for one in await house.service.call(PublishMessages(DEFAULT_HOST, batch))} == {None}
+        assert {one.code for one in await house.service.dispatch(PublishMessages(DEFAULT_HOST, batch))} == {None}
         await until(lambda: available(house, "there") == len(batch))
         assert await house.drain("there") == [b"%d" % at for at in range(len(batch))]
         under_way = [publish("", names_of("there")[1], b"%d" % number) for number in range(5)]

@@ -40,16 +40,19 @@ class Client:
     def session_opened(self) -> None:
         """The hall is in this process."""
 
+    def push_failed(self, consumer: int, error: LonghallError) -> None:
+        raise error
+
     def session_lost(self) -> None:
         """The hall is in this process."""
 
     async def consume(self, queue: str, credit: int = UNLIMITED, key: int = 1, **more: Any) -> None:
-        await self.house.service.call(ops.AddConsumer(queue, self.name, key, 1, credit, **more))
+        await self.house.service.dispatch(ops.AddConsumer(queue, self.name, key, 1, credit, **more))
 
     async def end(self, queue: str, deliveries: list[Delivery], how: int = ops.SETTLE, key: int = 1) -> None:
         receipts = [one.receipt for one in deliveries]
         credits = [(key, len(deliveries))]
-        await self.house.service.call(ops.EndHeld(queue, self.name, receipts, how, credits))
+        await self.house.service.dispatch(ops.EndHeld(queue, self.name, receipts, how, credits))
 
     async def has(self, count: int) -> list[Delivery]:
         """Wait for so many messages in all."""
@@ -91,7 +94,7 @@ def test_every_wing_pushes_and_receipts_go_back_where_they_came_from() -> None:
         await client.end("q", got[3:], ops.REQUEUE)
         again = (await client.has(9))[6:]
         assert [one.attempts for one in again] == [2, 2, 2]
-        use = await house.service.call(ops.UseQueue("q"))
+        use = await house.service.dispatch(ops.UseQueue("q"))
         assert (use.ready, use.consumers) == (0, 1)
 
     live(play)
@@ -188,14 +191,14 @@ def test_a_get_looks_everywhere_and_counts_the_rest() -> None:
         client = Client(house)
         lefts: list[int] = []
         for _ in range(3):
-            taken = await house.service.call(ops.TakeMessage("q", client.name))
+            taken = await house.service.dispatch(ops.TakeMessage("q", client.name))
             assert taken.delivery is not None
             lefts.append(taken.left)
             await client.end("q", [taken.delivery], ops.REJECT)
         assert lefts == [2, 1, 0]
-        assert await house.service.call(ops.TakeMessage("q", client.name)) == ops.TakenMessage()
+        assert await house.service.dispatch(ops.TakeMessage("q", client.name)) == ops.TakenMessage()
         await fill(house, 1)
-        assert await house.service.call(ops.ClearQueue("q")) == 3
+        assert await house.service.dispatch(ops.ClearQueue("q")) == 3
 
     live(play)
 
@@ -205,17 +208,17 @@ def test_a_channel_limit_holds_over_all_wings() -> None:
         await house.queues.create("q", ANY)
         await fill(house, 4)
         client = Client(house)
-        await house.service.call(ops.LimitChannel(client.name, 1, 3))
+        await house.service.dispatch(ops.LimitChannel(client.name, 1, 3))
         await client.consume("q")
         await client.has(3)
         await asyncio.sleep(2.0)
         assert len(client.got) == 3
         receipts = [one.receipt for one in client.got]
-        await house.service.call(ops.EndHeld("q", client.name, receipts, ops.SETTLE, [(~1, 3)]))
+        await house.service.dispatch(ops.EndHeld("q", client.name, receipts, ops.SETTLE, [(~1, 3)]))
         await client.has(6)
         await asyncio.sleep(2.0)
         assert len(client.got) == 6
-        await house.service.call(ops.LimitChannel(client.name, 1, None))
+        await house.service.dispatch(ops.LimitChannel(client.name, 1, None))
         await client.has(12)
 
     live(play)
@@ -229,7 +232,7 @@ def test_a_consumer_that_wants_to_be_alone_is_or_is_not_there() -> None:
         with pytest.raises(LonghallError) as caught:
             await second.consume("q")
         assert caught.value.code is Code.QUEUE_IN_USE
-        await house.service.call(ops.CancelConsumer("first", 1))
+        await house.service.dispatch(ops.CancelConsumer("first", 1))
         await second.consume("q")
         await fill(house, 1)
         await second.has(3)
@@ -244,7 +247,7 @@ def test_queues_end_with_their_consumers_in_the_hall_and_in_their_wing() -> None
         await house.queues.create("q", QueueSettings(placement="share", amqp=amqp))
         client = Client(house)
         await client.consume("q")
-        await house.service.call(ops.CancelConsumer(client.name, 1))
+        await house.service.dispatch(ops.CancelConsumer(client.name, 1))
         assert house.queues.view("q") is None
         assert all(desk.view("q") is None for desk in house.desks.values())
 
@@ -253,7 +256,7 @@ def test_queues_end_with_their_consumers_in_the_hall_and_in_their_wing() -> None
         await client.consume("q", key=2)
         await asyncio.sleep(5.0)
         assert house.queues.view("q") is not None, "it has a consumer"
-        await house.service.call(ops.CancelConsumer(client.name, 2))
+        await house.service.dispatch(ops.CancelConsumer(client.name, 2))
         await until(lambda: house.queues.view("q") is None)
 
     live(play)

@@ -206,7 +206,7 @@ def test_a_settle_with_sends_stays_in_one_wing() -> None:
             back = WriteBack(queue=queue, messages=[Outgoing(body=b"done " + one.body) for one in deliveries])
             return SettleWithSends("q", [one.receipt for one in deliveries], [back])
 
-        call = house.service.call
+        call = house.service.dispatch
         assert await refused(call(settle("results", first, second))) is Code.INVALID_REQUEST
         assert await refused(call(settle("central", first))) is Code.UNKNOWN_QUEUE
         await call(settle("results", first))
@@ -464,7 +464,9 @@ def test_what_the_hall_keeps_is_as_it_was() -> None:
         ]
         assert [await refused(work) for work in wrong] == [Code.INVALID_CONFIGURATION] * 3
         assert await refused(house.queues.fork("w", "x")) is Code.INVALID_REQUEST
-        assert await refused(house.service.call(CreateQueue("x", QueueSettings(), "w"))) is Code.INVALID_CONFIGURATION
+        assert (
+            await refused(house.service.dispatch(CreateQueue("x", QueueSettings(), "w"))) is Code.INVALID_CONFIGURATION
+        )
         assert await refused(house.queues.create("w", ANY)) is Code.QUEUE_EXISTS
 
     live(play)
@@ -534,7 +536,7 @@ def test_placed_queues_are_received_from_by_weight_with_others() -> None:
         assert (names.count("here"), names.count("there")) == (2, 6)
         assert all(one.body.startswith(name.encode()) for name, one in found)
         for name, one in found:
-            assert await house.service.call(SettleMessages(name, [one.receipt])) == [None]
+            assert await house.service.dispatch(SettleMessages(name, [one.receipt])) == [None]
         rest = await house.queues.receive_any(weights, 20, 0, 30_000)
         assert len({one.body for _, one in [*found, *rest]}) == 16
         assert await house.queues.receive_any(weights, 1, 50, 30_000) == []

@@ -1,4 +1,4 @@
-"""The catalogue: all topics and queues with their settings, and all exchanges; the state of the catalogue shard.
+"""The catalogue: topics, queues with their settings, exchanges and the directory; the state of the catalogue shard.
 
 decide_*() reads and returns an event; apply() alone mutates. It knows names and numbers, not logs.
 """
@@ -29,6 +29,8 @@ from longhall.broker.events import (
 )
 from longhall.broker.options import HallOptions
 from longhall.broker.queue_catalogue import QueueCatalogue
+from longhall.directory.directory import Directory
+from longhall.directory.events import DirectoryChanged
 from longhall.errors import Code
 from longhall.exchanges.events import (
     BindingAdded,
@@ -85,6 +87,7 @@ class Catalogue:
         self.by_id: dict[bytes, Topic] = {}
         self.exchanges = Topology()
         self.queues = QueueCatalogue(self.exchanges.policies)
+        self.directory = Directory()
         self.parts: dict[int, int] = {}  # Chunk logs of large messages: partition to shard.
         self.next_partition = options.first_partition
         self.producer_ids_below = 0
@@ -225,6 +228,8 @@ class Catalogue:
                 self.next_partition = max(self.next_partition, event.partition + 1)
             case PartsDropped():
                 self.parts.pop(event.partition, None)
+            case DirectoryChanged():
+                self.directory.apply(event)
             case PolicySet() | PolicyRemoved():
                 self.exchanges.apply(event)
                 self.queues.follow_policies()
@@ -269,6 +274,7 @@ class Catalogue:
             # Only if there are any: replicas compare their snapshots, and older nodes read them.
             **({"exchanges": self.exchanges.snapshot()} if self.exchanges.rows() else {}),
             **({"brokers": self.brokers} if self.brokers else {}),
+            **({"directory": self.directory.snapshot()} if self.directory.version else {}),
             "parts": self.parts,
             "next_partition": self.next_partition,
             "producer_ids_below": self.producer_ids_below,
@@ -291,6 +297,8 @@ class Catalogue:
             self.apply(
                 PartitionsMapped(topic_id=topic_id, open=open, shown=shown, generation=generation, chosen=chosen)
             )
+        if "directory" in state:
+            self.directory.restore(state["directory"])
         self.exchanges.restore(state.get("exchanges", []))  # Before the queues, whose settings follow the policies.
         self.queues.restore(state["queues"])
         self.parts = {int(number): int(shard) for number, shard in state.get("parts", {}).items()}

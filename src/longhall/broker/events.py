@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from longhall.directory.events import DirectoryChanged
 from longhall.exchanges.events import (
     BindingAdded,
     BindingRemoved,
@@ -154,6 +155,7 @@ CatalogueEvent = (
     | BindingRemoved
     | PolicySet
     | PolicyRemoved
+    | DirectoryChanged
 )
 
 

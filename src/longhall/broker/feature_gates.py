@@ -16,7 +16,8 @@
     level 6   transactions have partitions of several replication groups, and their coordinator writes markers there;
               groups have outboxes, and queues remember what arrived from those of other groups;
               broker configurations change at run time
-    level 7   queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
+    level 7   the catalogue has the directory: tenants, users, access keys, tokens, and what else is kept beside them;
+              queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
               data keys in their configuration
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
@@ -45,7 +46,7 @@ WORDS: Final = {
     "records by queues; profiles, late messages, exactly-once delivery and time zones of queues",
     6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves; "
     "broker configurations that change at run time",
-    7: "sealed queues and topics",
+    7: "the directory of tenants, users, access keys and tokens; sealed queues and topics",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -59,6 +60,7 @@ PRODUCED_LEVEL: Final = 5  # The deduplication window has ids of Kafka producers
 QUEUE_RULES_LEVEL: Final = 5  # Settings of queues that the version before does not know, or does not enforce.
 FORGET_LEVEL: Final = 5  # Purges that empty the deduplication window.
 TRANSACTIONS_LEVEL: Final = 6  # Partitions of other replication groups in transactions.
+DIRECTORY_LEVEL: Final = 7  # Entries of the directory in the catalogue.
 OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
 SEALED_LEVEL: Final = 7  # Sealed queues and topics.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
@@ -68,6 +70,12 @@ def check_exchanges(hall: Hall) -> None:
     """Raises NOT_READY for exchanges, and queues of AMQP, below their feature level."""
     if hall.replica is not None and hall.feature_level < EXCHANGES_LEVEL:
         raise _too_low(hall, Code.NOT_READY, "exchanges need", EXCHANGES_LEVEL)
+
+
+def check_directory(hall: Hall) -> None:
+    """Raises NOT_READY for changes of the directory below its feature level."""
+    if hall.replica is not None and hall.feature_level < DIRECTORY_LEVEL:
+        raise _too_low(hall, Code.NOT_READY, "the directory of users needs", DIRECTORY_LEVEL)
 
 
 def check_broker_configuration(hall: Hall) -> None:

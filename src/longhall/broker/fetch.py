@@ -263,6 +263,16 @@ async def supply(hall: Hall, wanted: PartitionFetch, cold: Cold) -> Supplied:
     return Supplied(cold.path, cold.position, data, version=cold.version)
 
 
+async def read_log(hall: Hall, partition: Partition, offset: int, bytes_max: int, limit_offset: int) -> Read:
+    """Whole batches of a log, from the disk if they are not in memory."""
+    supplied: Supplied | None = None
+    while True:
+        read = partition.log.read(offset, bytes_max, limit_offset, supplied)
+        if read.cold is None:
+            return read
+        supplied = await supply(hall, PartitionFetch(partition, 0, 0, -1), read.cold)
+
+
 def check_epoch(partition: Partition, leader_epoch: int) -> Code | None:
     """The error if the reader's leader epoch is not this node's; -1 skips the check of the epoch."""
     if partition.elsewhere:

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
-from longhall.broker.fetch import PartitionFetch, check_epoch, supply
+from longhall.broker.fetch import PartitionFetch, check_epoch, read_log, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.errors import Code, LonghallError
 from longhall.log.segment import Segment
-from longhall.log.segment_reads import Cold, Supplied
+from longhall.log.segment_reads import Cold
 from longhall.records.batch import BatchHeader, parse_header, read_records
 
 LATEST: Final = -1
@@ -118,13 +118,8 @@ async def _batches(
     hall: Hall, partition: Partition, offset: int, limit: int
 ) -> AsyncIterator[tuple[BatchHeader, bytes, int]]:
     """The batches from `offset` on that begin before `limit`: each with the bytes that it is in, and where."""
-    wanted = PartitionFetch(partition, 0, SCAN_BYTES, -1)
-    supplied: Supplied | None = None
     while offset < limit:
-        result = partition.log.read(offset, SCAN_BYTES, limit, supplied)
-        if result.cold is not None:
-            supplied = await supply(hall, wanted, result.cold)
-            continue
+        result = await read_log(hall, partition, offset, SCAN_BYTES, limit)
         if result.code is Code.STORAGE_DAMAGED:
             partition.report_damage(offset)
         if result.code is not None:
@@ -138,4 +133,3 @@ async def _batches(
             yield header, data, at
             offset = header.next_offset
             at += header.size_bytes
-        supplied = None

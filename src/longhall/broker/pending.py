@@ -10,6 +10,9 @@ messages, or for another process. There is no second version of an operation for
     failed      no      yes     `error` says why
     cancelled   no      yes     the caller has gone away; `error` is a CancelledError
 
+The sender of a message hears that it is safe. If hosts were lost while it was under way, and those that are left are
+fewer than `in_sync_min`, it is committed by them and stays, but its sender is told to try again: `when_acknowledged`.
+
 Invariant: it becomes done once, and the callback of `when_done` runs once, at that moment or at once if it is done. A
 caller that goes away when something was done for it already abandons the reply: the operation may undo it then.
 """
@@ -20,9 +23,31 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar, cast, final
 
-from longhall.broker.waiting import Acknowledgeable, too_few
+from mypy_extensions import mypyc_attr
+
+from longhall.broker.hall import Hall
+from longhall.errors import Code, LonghallError
+from longhall.shards.shard import ALL, ONE, Committable, Shard
 
 R = TypeVar("R")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Acknowledgeable(Committable):
+    """Whoever waits for a message to be safe."""
+
+    def refused(self) -> None:
+        """It is committed, by too few."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReplyWatcher:
+    """Hears that a reply is done, without a task and without a closure: every request of a message needs one."""
+
+    def done(self, pending: Pending[Any]) -> None:
+        """The reply is final, or it failed."""
+        raise NotImplementedError
 
 
 @final
@@ -35,6 +60,8 @@ class Pending(Acknowledgeable, Generic[R]):
         self.error: BaseException | None = None
         self._reply: Any = None
         self._then: Callable[[Any], None] | None = None
+        self._watcher: ReplyWatcher | None = None
+        self._is_watched = False
         self._future: asyncio.Future[None] | None = None
         self._work: asyncio.Task[Any] | None = None
         self._on_cancel: Callable[[], None] | None = None
@@ -108,11 +135,14 @@ class Pending(Acknowledgeable, Generic[R]):
         self._work = None
         self._on_cancel = None
         then, self._then = self._then, None
+        watcher, self._watcher = self._watcher, None
         if self._is_abandoned and self._on_abandoned is not None and self.error is None:
             self._on_abandoned(self._reply)
             self.known = False
             self.error = asyncio.CancelledError()
-        if then is not None:
+        if watcher is not None:
+            watcher.done(self)
+        elif then is not None:
             then(self)
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
@@ -124,8 +154,18 @@ class Pending(Acknowledgeable, Generic[R]):
         if self.done:
             then(self)
         else:
-            assert self._then is None, "one callback watches a reply"
+            assert not self._is_watched, "one callback watches a reply"
+            self._is_watched = True
             self._then = then
+
+    def watch(self, watcher: ReplyWatcher) -> None:
+        """The same for an object that waits for the commit of a reply that is known."""
+        if self.done:
+            watcher.done(self)
+        else:
+            assert not self._is_watched, "one callback watches a reply"
+            self._is_watched = True
+            self._watcher = watcher
 
     def when_abandoned(self, action: Callable[[R], None]) -> None:
         """Call this with the reply if the caller goes away when it is too late to cancel."""
@@ -185,3 +225,50 @@ def started(work: Coroutine[Any, Any, R]) -> Pending[R]:
     pending: Pending[R] = Pending()
     pending.run(work)
     return pending
+
+
+# Commits
+
+
+def when_committed(hall: Hall, shard: Shard, target: Committable, whom: int = ALL) -> None:
+    """Call `target.committed(0)` when everything that was appended to the shard so far is committed, or kept by whom
+    the caller is content with.
+
+    What was appended last may belong to a topic that asked for no sync; now somebody does.
+    """
+    if shard.committed < shard.sequence:
+        hall.journal.touch(shard, True)
+        hall.commits.kick()
+    shard.wait_for(whom, target, 0)
+
+
+def when_acknowledged(hall: Hall, shard: Shard, target: Acknowledgeable, whom: int, in_sync_min: int = 0) -> None:
+    """The same for a message that was sent: `target.refused()` if it is committed by too few, which is fewer than
+    `in_sync_min`, or than the hall asks for if that is 0.
+    """
+    guarded = hall.leadership is not None and whom != ONE
+    when_committed(hall, shard, Guard(hall, target, in_sync_min) if guarded else target, whom)
+
+
+@final
+class Guard(Committable):
+    """Looks at the moment of the commit: what it was committed by is not known later."""
+
+    def __init__(self, hall: Hall, target: Acknowledgeable, in_sync_min: int) -> None:
+        self._hall = hall
+        self._target = target
+        self._in_sync_min = in_sync_min
+
+    def committed(self, value: int) -> None:
+        if self._hall.is_short_of(self._in_sync_min):
+            self._target.refused()
+        else:
+            self._target.committed(value)
+
+
+def too_few() -> LonghallError:
+    """For whoever sent what is committed by too few."""
+    return LonghallError(
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        "hosts were lost meanwhile, and it is kept by too few: try again",
+    )

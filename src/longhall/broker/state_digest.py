@@ -191,6 +191,8 @@ def _catalogue_of(
         if catalogue.brokers:
             brokers = sorted((broker, sorted(values.items())) for broker, values in catalogue.brokers.items())
             found.update(_digests([("brokers", brokers)]))
+        if catalogue.directory.version:
+            found.update(_digests([("directory", (catalogue.directory.version, catalogue.directory.rows()))]))
     return found
 
 

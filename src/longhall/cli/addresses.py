@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Final
 from longhall.cli.exits import CommandError, Exit
 
 if TYPE_CHECKING:
+    import ssl
+
+    from longhall.client.tls import ClientTls
     from longhall.node.addresses import Address
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
@@ -26,12 +29,38 @@ def parse_http_address(text: str) -> Address:
     scheme, separator, rest = text.strip().partition("://")
     if not separator:
         return _parse(text)
-    if scheme.lower() != "http":
-        raise CommandError(f"{text}: a node has no {scheme}; write HOST:PORT or http://HOST:PORT", Exit.USAGE)
+    if scheme.lower() not in ("http", "https"):
+        raise CommandError(
+            f"{text}: a node has no {scheme}; write HOST:PORT, http://HOST:PORT or https://HOST:PORT", Exit.USAGE
+        )
     place = rest.rstrip("/")
     if "/" in place:
-        raise CommandError(f"{text} has a path; write HOST:PORT or http://HOST:PORT", Exit.USAGE)
+        raise CommandError(f"{text} has a path; write HOST:PORT, http://HOST:PORT or https://HOST:PORT", Exit.USAGE)
     return _parse(place)
+
+
+def wants_tls(address: str, given: ClientTls) -> bool:
+    """True if a command uses TLS: the address says so, or says nothing and there is an authority."""
+    scheme, separator, _ = address.strip().partition("://")
+    return scheme.lower() == "https" if separator else given.is_on
+
+
+def untrusted(address: Address, error: ssl.SSLError) -> CommandError:
+    """The error of a command whose TLS handshake failed."""
+    import ssl
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CommandError(
+            f"the certificate of {address} is not accepted ({error.verify_message}): name its authority with "
+            "`longhall --ca FILE ...`",
+            Exit.REFUSED,
+        )
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    return CommandError(
+        f"no TLS with {address} ({reason}): if the node has none write http://, and if it asks for a certificate name "
+        "yours with `longhall --certificate FILE --key FILE ...`",
+        Exit.REFUSED,
+    )
 
 
 def _parse(text: str) -> Address:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import http.client
+import ssl
 from collections.abc import Mapping
 from typing import Final, TypeVar, final
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from longhall.cli.addresses import parse_http_address, unreachable
+from longhall.cli.addresses import parse_http_address, unreachable, untrusted, wants_tls
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.profiles import HttpTarget, find_http
+from longhall.client.tls import http_connection
 from longhall.console.api.asked import BYTES, JSON
 from longhall.console.api.content_digest import digest_value, verify_digest
 from longhall.console.api.refusals import ApiRefusal
@@ -42,7 +44,8 @@ _ADVICE: Final = {
     "storage-full": "free space on the node's disk; it recovers by itself",
     "not-ready": "the node is starting or stopping; try again in a moment",
     "overloaded": "try again in a moment",
-    "unauthorized": "set LONGHALL_ACCESS_KEY and LONGHALL_SECRET, or write them into a profile",
+    "unauthorized": "set LONGHALL_USER and LONGHALL_PASSWORD (or LONGHALL_TOKEN), or write them into a profile",
+    "unknown-entry": "`longhall user list` and `longhall tenant list` show what there is",
 }
 
 
@@ -54,7 +57,8 @@ class ApiClient:
         self.place = place
         self._patience_s = patience_s
         self._address = parse_http_address(place.address)
-        self._connection = http.client.HTTPConnection(self._address.host, self._address.port)
+        context = place.tls.context() if wants_tls(place.address, place.tls) else None
+        self._connection = http_connection(self._address.host, self._address.port, context)
 
     def ask(
         self,
@@ -98,7 +102,9 @@ class ApiClient:
         headers = {"Want-Content-Digest": f"{_DIGEST}=1"}
         if body is not None:
             headers |= {"Content-Type": kind, "Content-Digest": digest_value(_DIGEST, body)}
-        if self.place.access_key:
+        if self.place.secret and not self.place.access_key:
+            headers["Authorization"] = f"Bearer {self.place.secret}"
+        elif self.place.access_key:
             shown = f"{self.place.access_key}:{self.place.secret}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(shown).decode()}"
         connection = self._connection
@@ -117,6 +123,8 @@ class ApiClient:
                 f"the connection to {self._address} was closed; the node has stopped, or it is no HTTP door",
                 Exit.UNREACHABLE,
             ) from None
+        except ssl.SSLError as error:
+            raise untrusted(self._address, error) from None
         except OSError:
             raise unreachable(self._address) from None
         if answer.status >= 400:

@@ -48,7 +48,13 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "pipeline": CommandEntry(
         "pipeline", "app", "Jobs on Spark: archive, replay, sql, report, reconcile. They need longhall[spark] and Java."
     ),
+    "user": CommandEntry("user", "app", "Users: add, list, disable, enable, delete, rotate, access keys, import."),
+    "tenant": CommandEntry("tenant", "app", "Tenants: add, list, disable, enable, delete."),
+    "token": CommandEntry("token", "app", "API tokens: add, list, delete."),
+    "access": CommandEntry("access", "app", "Access rules: allow, deny, list, remove; explain a decision."),
+    "role": CommandEntry("role", "app", "Roles of users: list, grant, revoke."),
     "cluster": CommandEntry("cluster", "app", "Nodes that keep one hall together."),
+    "certificates": CommandEntry("certificates", "app", "Certificates of a test authority, for TLS."),
     "bench": CommandEntry(
         "bench", "bench", "Produce and consume at full speed for a few seconds, in a topic of its own."
     ),

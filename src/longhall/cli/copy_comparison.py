@@ -55,7 +55,7 @@ class _ReadOnlyWorld:
     def __init__(self, disk: Disk) -> None:
         self.clock = RealClock()
         self.entropy = RealEntropy()
-        self.network = RealNetwork()
+        self.network = self.peers_network = RealNetwork()
         self.janitor = _NoJanitor()
         self.disk: Disk = disk
 

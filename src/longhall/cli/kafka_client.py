@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import typer
 
-from longhall.cli.addresses import parse_kafka_address, speaks_http, unreachable
+from longhall.cli.addresses import parse_kafka_address, speaks_http, unreachable, untrusted
 from longhall.cli.exits import CommandError, Exit, explain
-from longhall.cli.profiles import find_address
+from longhall.cli.profiles import find_address, find_login, find_tls
 from longhall.client.hall import Hall
+from longhall.client.login import Login
 from longhall.client.refusals import Refused, Unreachable
 from longhall.node.addresses import Address
 from longhall.world.real.network import RealNetwork
@@ -22,8 +24,12 @@ _T = TypeVar("_T")
 def call_hall(address: str | None, profile: str | None, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
     """Connect, run a request on a loop of its own, and report every failure as one line."""
     place = parse_kafka_address(find_address(address, profile))
+    user, password = find_login(profile)
+    login = Login(user, password) if user and password else None
+    tls = find_tls(profile)
+    network = RealNetwork(context=tls.context() if tls.is_on else None)
     try:
-        return asyncio.run(_converse(place, conversation))
+        return asyncio.run(_converse(network, place, login, conversation))
     except Refused as failure:
         raise _refused(failure) from None
     except Unreachable as failure:
@@ -32,10 +38,14 @@ def call_hall(address: str | None, profile: str | None, conversation: Callable[[
         raise typer.Exit(Exit.INTERRUPTED) from None
 
 
-async def _converse(place: Address, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
+async def _converse(
+    network: RealNetwork, place: Address, login: Login | None, conversation: Callable[[Hall], Awaitable[_T]]
+) -> _T:
     try:
-        hall = await Hall.connect(RealNetwork(), str(place), client_id="longhall-cli")
-    except Unreachable:
+        hall = await Hall.connect(network, str(place), client_id="longhall-cli", login=login)
+    except Unreachable as failure:
+        if isinstance(failure.__cause__, ssl.SSLError):
+            raise untrusted(place, failure.__cause__) from None
         if speaks_http(place):
             raise CommandError(
                 f"what answers at {place} speaks HTTP and not Kafka's protocol: give the Kafka address with --address"

@@ -44,8 +44,23 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    ca: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Use TLS, with nodes of this authority. [env: LONGHALL_CA]"),
+    ] = None,
+    certificate: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Your certificate for TLS. [env: LONGHALL_CLIENT_CERTIFICATE]"),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Its private key, of mode 600. [env: LONGHALL_CLIENT_KEY]"),
+    ] = None,
 ) -> None:
-    pass
+    # Here, so that the commands and the jobs that they start find them in one place.
+    for name, value in (("CA", ca), ("CLIENT_CERTIFICATE", certificate), ("CLIENT_KEY", key)):
+        if value is not None:
+            os.environ[f"LONGHALL_{name}"] = os.path.abspath(value)
 
 
 def main() -> None:

@@ -12,8 +12,13 @@ Profiles are in $XDG_CONFIG_HOME/longhall/config.toml (or ~/.config):
     [profiles.staging]
     address = "10.0.0.5:9092"
     http = "10.0.0.5:8080"
-    access_key = "ALICE"           # Where the node asks for credentials; or LONGHALL_ACCESS_KEY and LONGHALL_SECRET.
+    user = "alice"                 # Where the node asks for a login; or LONGHALL_USER and LONGHALL_PASSWORD,
+    password = "looking glass"
+    token = "lht_..."              # or a token of the user in place of the password (LONGHALL_TOKEN),
+    access_key = "ALICE"           # or, for the HTTP API only, LONGHALL_ACCESS_KEY and LONGHALL_SECRET.
     secret = "wonderland"
+    ca = "/etc/longhall/ca.crt"    # Where the node speaks TLS: its authority; or longhall --ca, or LONGHALL_CA.
+    certificate = "alice.crt"      # Where it asks for a certificate, with key = "alice.key".
 """
 
 from __future__ import annotations
@@ -26,16 +31,34 @@ from typing import Final, NamedTuple
 
 from longhall.cli.addresses import DEFAULT_ADDRESS, DEFAULT_HTTP
 from longhall.cli.exits import CommandError, Exit
+from longhall.client.tls import ClientTls, tls_of_environment
 
-_KEYS: Final = ("address", "http", "access_key", "secret")
+_KEYS: Final = (
+    *("address", "http", "user", "password", "token", "access_key", "secret"),
+    *("ca", "certificate", "key"),
+)
 
 
 class HttpTarget(NamedTuple):
     """An HTTP address and the credentials for it."""
 
     address: str
-    access_key: str = ""
-    secret: str = ""
+    access_key: str = ""  # Or a user,
+    secret: str = ""  # with its password or token; a token may stand alone.
+    tls: ClientTls = ClientTls()
+
+
+def find_tls(profile: str | None, environment: Mapping[str, str] = os.environ) -> ClientTls:
+    """The files for TLS: those of the environment, which `longhall --ca` sets, else those of the profile."""
+    given = tls_of_environment(environment)
+    if given != ClientTls():
+        return given
+    found = _find_profile(profile, environment)
+    return _tls_of(found[2]) if found is not None else given
+
+
+def _tls_of(fields: Mapping[str, str]) -> ClientTls:
+    return ClientTls(*(fields.get(name, "") for name in ("ca", "certificate", "key")))
 
 
 def find_address(address: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -64,11 +87,27 @@ def find_http(http: str | None, profile: str | None, environment: Mapping[str, s
             given = given or fields.get("http")
             if given is None:
                 raise _wrong(f'{path}: profiles.{name} needs http for this, like http = "{DEFAULT_HTTP}"')
-    return HttpTarget(
-        given or DEFAULT_HTTP,
-        environment.get("LONGHALL_ACCESS_KEY") or fields.get("access_key", ""),
-        environment.get("LONGHALL_SECRET") or fields.get("secret", ""),
-    )
+    tls = tls_of_environment(environment) if environment.get("LONGHALL_CA") else _tls_of(fields)
+    access_key = environment.get("LONGHALL_ACCESS_KEY") or fields.get("access_key", "")
+    if access_key:
+        secret = environment.get("LONGHALL_SECRET") or fields.get("secret", "")
+        return HttpTarget(given or DEFAULT_HTTP, access_key, secret, tls)
+    return HttpTarget(given or DEFAULT_HTTP, *_login_of(fields, environment), tls)
+
+
+def find_login(profile: str | None, environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
+    """The user and its password or token, for the Kafka door; empty texts if there are none."""
+    found = _find_profile(profile, environment)
+    return _login_of(found[2] if found is not None else {}, environment)
+
+
+def _login_of(fields: Mapping[str, str], environment: Mapping[str, str]) -> tuple[str, str]:
+    user = environment.get("LONGHALL_USER") or fields.get("user", "")
+    for name in ("token", "password"):
+        secret = environment.get(f"LONGHALL_{name.upper()}") or fields.get(name, "")
+        if secret:
+            return user, secret
+    return user, ""
 
 
 def _find_profile(profile: str | None, environment: Mapping[str, str]) -> tuple[Path, str, dict[str, str]] | None:

@@ -64,6 +64,28 @@ def serve(
     keys: Annotated[
         str | None, typer.Option(metavar="FILE", help="Master keys under which queues and topics can be sealed.")
     ] = None,
+    authentication: Annotated[
+        str | None, typer.Option(help="auto, required or none: whether clients must log in.", show_default="auto")
+    ] = None,
+    master_key: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The key that seals the secrets of access keys, of mode 600."),
+    ] = None,
+    tls_certificate: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The certificate of the node, in PEM: all doors speak TLS.")
+    ] = None,
+    tls_key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The private key of the certificate, of mode 600.")
+    ] = None,
+    tls_client_ca: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The authorities that issue the certificates of clients.")
+    ] = None,
+    tls_client_authentication: Annotated[
+        str | None, typer.Option(help="Certificates of clients: none, optional or required.", show_default="none")
+    ] = None,
+    tls_peers_ca: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The authorities of the cluster's nodes: they speak TLS.")
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Processes that serve clients.", show_default="1")
     ] = None,
@@ -118,6 +140,15 @@ def serve(
             advertised_kafka=advertised_kafka,
             credentials=credentials,
             keys=keys,
+            authentication=authentication,
+            master_key=master_key,
+            **_tls_flags(
+                certificate=tls_certificate,
+                key=tls_key,
+                client_ca=tls_client_ca,
+                client_authentication=tls_client_authentication,
+                peers_ca=tls_peers_ca,
+            ),
             workers=workers,
             insecure=insecure or None,
             coordinator=coordinator,
@@ -160,6 +191,10 @@ def _asks_for_json(flags: Mapping[str, object], environment: Mapping[str, str]) 
 
 def _given(**flags: object) -> dict[str, object]:
     return {name: value for name, value in flags.items() if value is not None}
+
+
+def _tls_flags(**flags: object) -> dict[str, object]:
+    return {f"tls.{name}": value for name, value in flags.items()}
 
 
 def _assigned(assignments: list[str]) -> dict[str, object]:

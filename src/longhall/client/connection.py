@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, TypedDict, TypeVar, final
 
+from longhall.client.login import Login, log_in
 from longhall.client.refusals import Unreachable, check
 from longhall.doors.kafka.wire.apis import API, API_OF_REQUEST, Api, encode_request
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_response_header
@@ -52,8 +53,10 @@ class Connection(asyncio.Protocol):
         self._lost: str = ""
 
     @classmethod
-    async def open(cls, network: Network, host: str, port: int, client_id: str) -> Connection:
-        """Connect and negotiate the API versions. Raises Unreachable."""
+    async def open(
+        cls, network: Network, host: str, port: int, client_id: str, login: Login | None = None
+    ) -> Connection:
+        """Connect, negotiate the API versions, and log in. Raises Unreachable, or Refused for a wrong login."""
         name = f"{host}:{port}"
         try:
             connection = await network.connect(lambda: cls(name, client_id), host, port)
@@ -62,6 +65,8 @@ class Connection(asyncio.Protocol):
         assert isinstance(connection, cls)
         try:
             await connection._agree()
+            if login is not None:
+                await log_in(connection, login)
         except BaseException:
             connection.close()
             raise

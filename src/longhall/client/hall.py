@@ -16,6 +16,7 @@ from typing import Final, TypeVar, Unpack, final
 
 from longhall.client.connection import CallLimits, Connection
 from longhall.client.groups import Groups
+from longhall.client.login import Login
 from longhall.client.records import Records
 from longhall.client.refusals import Refused, Unreachable, check
 from longhall.client.topics import Topics
@@ -56,7 +57,9 @@ def split_address(address: str) -> tuple[str, int]:
 class Hall:
     """The connections to one hall. Made by `Hall.connect`; close it when done."""
 
-    def __init__(self, network: Network, address: str, client_id: str, patience_ms: int) -> None:
+    def __init__(
+        self, network: Network, address: str, client_id: str, patience_ms: int, login: Login | None = None
+    ) -> None:
         self.address = address
         self.patience_ms = patience_ms
         self.topics = Topics(self)
@@ -65,6 +68,7 @@ class Hall:
         self.records = Records(self)
         self._network = network
         self._client_id = client_id
+        self._login = login  # None for a door that asks for none.
         self._brokers: dict[int, tuple[str, int]] = {}
         self._controller = -1
         self._known: dict[str, MetadataResponseTopic] = {}
@@ -76,10 +80,16 @@ class Hall:
 
     @classmethod
     async def connect(
-        cls, network: Network, address: str, *, client_id: str = "longhall", patience_ms: int = PATIENCE_MS
+        cls,
+        network: Network,
+        address: str,
+        *,
+        client_id: str = "longhall",
+        patience_ms: int = PATIENCE_MS,
+        login: Login | None = None,
     ) -> Hall:
         """Connect to one broker and look up the others. Raises Unreachable."""
-        hall = cls(network, address, client_id, patience_ms)
+        hall = cls(network, address, client_id, patience_ms, login)
         try:
             await hall.metadata([])
         except BaseException:
@@ -140,7 +150,7 @@ class Hall:
             connection = self._connections.get(key)
             if connection is None or not connection.is_open:
                 self._connections.pop(key, None)
-                connection = await Connection.open(self._network, place[0], place[1], self._client_id)
+                connection = await Connection.open(self._network, place[0], place[1], self._client_id, self._login)
                 self._connections[key] = connection
             return connection
 

@@ -16,7 +16,6 @@ from http import HTTPStatus
 from typing import Any, Final, final
 from urllib.parse import parse_qsl
 
-from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR
 from longhall.console.http import Response, Work, plain
 from longhall.console.management.overview import ERLANG, churn_of, total_counts
 from longhall.console.management.queues import queue_rows, states_of
@@ -28,6 +27,7 @@ from longhall.errors import LonghallError
 from longhall.exchanges.names import names_of
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall
+from longhall.front.identity import NODE_ITSELF
 from longhall.meters import Histogram
 from longhall.service.exchange_operations import ListVirtualHosts
 from longhall.service.policy_operations import QueueState
@@ -184,14 +184,14 @@ class RabbitmqMetrics:
         """The queues, if this node leads the hall."""
         if not self._node.shows_queues:
             return []
-        rows = await queue_rows(self._service, NOBODY_IN_PARTICULAR, None)
+        rows = await queue_rows(self._service, NODE_ITSELF, None)
         names = [row["hall"] for row in rows if not hosts or row["vhost"] in hosts]
-        return await states_of(self._service, NOBODY_IN_PARTICULAR, names)
+        return await states_of(self._service, NODE_ITSELF, names)
 
     async def _families(self, families: list[str], hosts: list[str]) -> list[Family]:
         found = _queue_families("rabbitmq_detailed_", await self._states(hosts) if families else [], families)
         if "vhost_status" in families and self._node.shows_queues:
-            names = await self._service.call(ListVirtualHosts())
+            names = await self._service.call(ListVirtualHosts(), NODE_ITSELF)
             samples = [("", labels(("vhost", name)), 1.0) for name in names if not hosts or name in hosts]
             found.append(Family("rabbitmq_cluster_vhost_status", "gauge", "1 if the virtual host works.", samples))
         return found

@@ -16,7 +16,7 @@ import hmac
 import re
 from base64 import b64decode
 from collections.abc import Mapping
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from longhall.errors import Code, LonghallError
 
@@ -45,11 +45,6 @@ class Credentials:
         """The secret of an access key; None if the key is unknown."""
         return self._secrets.get(access_key)
 
-    def basic(self, authorization: bytes | None) -> str | None:
-        """The access key of an HTTP Basic `Authorization` header; None if the key or its secret is wrong."""
-        login = basic_login(authorization)
-        return login[0] if login is not None and self.matches(*login) else None
-
     def matches(self, access_key: str, shown: str) -> bool:
         """True if this is the secret of an access key."""
         secret = self._secrets.get(access_key, "")
@@ -75,28 +70,43 @@ def basic_login(authorization: bytes | None) -> tuple[str, str] | None:
     return user, password
 
 
+class CredentialsSection(NamedTuple):
+    """One section of the file."""
+
+    label: str
+    access_key: str
+    secret: str
+
+
 def read_credentials(text: str) -> dict[str, str]:
     """Secrets by access key. Raises LonghallError that names the fault and its place, and never quotes a secret."""
+    return {section.access_key: section.secret for section in read_sections(text)}
+
+
+def read_sections(text: str) -> list[CredentialsSection]:
+    """The sections of the file. Raises LonghallError that names the fault and its place, and never quotes a secret."""
     parser = configparser.ConfigParser(interpolation=None, default_section="")
     try:
         parser.read_string(text)
     except configparser.Error as error:
         # The parser's own message quotes the line, which may have a secret.
         raise _wrong(f"the file is malformed near line {getattr(error, 'lineno', '?')}") from None
-    secrets: dict[str, str] = {}
-    for section in parser.sections():
-        names = set(parser[section])
+    sections: list[CredentialsSection] = []
+    known: set[str] = set()
+    for label in parser.sections():
+        names = set(parser[label])
         if names != {_KEY_ID, _SECRET}:
-            raise _wrong(f"[{section}] must have {_KEY_ID} and {_SECRET} and nothing else")
-        access_key = parser[section][_KEY_ID]
-        if _ACCESS_KEY.fullmatch(access_key) is None or not parser[section][_SECRET]:
-            raise _wrong(f"[{section}] has an access key that is malformed or a secret that is empty")
-        if access_key in secrets:
-            raise _wrong(f"[{section}] repeats the access key of another section")
-        secrets[access_key] = parser[section][_SECRET]
-    if not 1 <= len(secrets) <= CREDENTIALS_MAX:
+            raise _wrong(f"[{label}] must have {_KEY_ID} and {_SECRET} and nothing else")
+        access_key = parser[label][_KEY_ID]
+        if _ACCESS_KEY.fullmatch(access_key) is None or not parser[label][_SECRET]:
+            raise _wrong(f"[{label}] has an access key that is malformed or a secret that is empty")
+        if access_key in known:
+            raise _wrong(f"[{label}] repeats the access key of another section")
+        known.add(access_key)
+        sections.append(CredentialsSection(label, access_key, parser[label][_SECRET]))
+    if not 1 <= len(sections) <= CREDENTIALS_MAX:
         raise _wrong(f"the file must have between 1 and {CREDENTIALS_MAX} sections")
-    return secrets
+    return sections
 
 
 def _wrong(what: str) -> LonghallError:

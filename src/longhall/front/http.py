@@ -38,6 +38,7 @@ from longhall.front.http_states import (
     SCHEDULED,
     STOPPED,
 )
+from longhall.front.origins import Origin, origin_of
 
 SLOTS_MAX: Final = 32  # Requests of one connection that are under way; more of them wait, unread where that can be.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
@@ -64,6 +65,7 @@ class HttpConnection:
         self.gate = gate
         self.loop = loop
         self.peer = ""
+        self.origin: Origin | None = None  # What TLS or a balancer says of the client.
         self.state = OPEN
         self.active_s = 0.0  # The time of the last whole request or of the last answer.
         self.stalled_since_s = 0.0  # Since when the client has not read what was written; 0 if it reads.
@@ -112,6 +114,7 @@ class HttpConnection:
         stream.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
+        self.origin = origin_of(transport)
         self.active_s = self.loop.time()
         if transport.get_extra_info("carried"):  # Another node forwards it, and has authenticated the client.
             self.know()

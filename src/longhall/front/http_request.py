@@ -19,6 +19,7 @@ import httptools
 
 from longhall.front.admission import SMALL_BYTES_MAX
 from longhall.front.calls import HttpCall
+from longhall.front.handshake_refusals import note_tls
 from longhall.front.http_bodies import BodyAdmission
 from longhall.front.http_states import BETWEEN, BODY, HEAD, LAST, OPEN
 
@@ -67,6 +68,8 @@ class RequestReader:
         except httptools.HttpParserUpgrade:
             self._connection.refuse(HTTPStatus.NOT_IMPLEMENTED, "nothing is upgraded here")
         except httptools.HttpParserError:
+            if not self.count:
+                note_tls("http", self._connection.peer, data, self._connection.loop.time())
             self._connection.refuse(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
         if self._fed_bytes > HEAD_BYTES_MAX:
             self._check_bounds()

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 import msgspec
 
@@ -29,6 +29,8 @@ from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.rpc.operation import Operation
+from longhall.console.api.access import access_routes
+from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
 from longhall.console.api.keys import KEY_ROUTES
@@ -38,15 +40,19 @@ from longhall.console.api.scrub import SCRUB_ROUTES
 from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.http import HttpServer
+from longhall.console.login_families import login_families
 from longhall.console.metrics import Registry, labels
 from longhall.console.outbox_families import outbox_families
 from longhall.console.process import build_families, process_families
 from longhall.console.routes import open_console
 from longhall.console.scrub_families import scrub_families
 from longhall.console.sources import DoorStatus
+from longhall.console.tls_families import tls_families
+from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.login_guard import LoginGuard
 from longhall.doors.kafka.sealing import KafkaSealing
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
@@ -55,16 +61,20 @@ from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
+from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.guard import Guard
 from longhall.front.sealing.batches import BatchSealer
 from longhall.front.sealing.data_keys import DataKeys
 from longhall.front.sealing.gate import SealingGate
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
+from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower, ConnectionLimits
 from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
+from longhall.node.directory_follower import DirectoryFollower
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.node.join_state import JoinState
 from longhall.node.management_doors import ManagementDoors
@@ -76,8 +86,11 @@ from longhall.node.scaler import scaler_of
 from longhall.node.scrubs import NodeScrubs, papers_of
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
+from longhall.node.tls import NodeTls, has_tls
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.service.access import AccessService
+from longhall.service.accounts import AccountService
 from longhall.service.administration import (
     AddGroup,
     AddHost,
@@ -105,6 +118,8 @@ from longhall.service.seal_operations import register_seal_operations
 from longhall.service.sessions import Sessions
 from longhall.world.ports import World
 
+DIRECTORY_S_MAX: Final = 10.0  # How long the start of a worker waits for the directory.
+
 _log = logging.getLogger("longhall.node")
 
 R = TypeVar("R")
@@ -115,7 +130,12 @@ class Node:
     """One running node."""
 
     def __init__(
-        self, world: World, settings: Settings, place: JoinState | None = None, colleagues: Workers | None = None
+        self,
+        world: World,
+        settings: Settings,
+        place: JoinState | None = None,
+        colleagues: Workers | None = None,
+        tls: NodeTls | None = None,
     ) -> None:
         self.kafka = Address("", 0)
         self.sqs = Address("", 0)
@@ -127,6 +147,7 @@ class Node:
         self.http = Address("", 0)
         self.world = world
         self.settings = settings
+        self.tls = tls if tls is not None else NodeTls(settings, world.network)
         self.known = Known(settings.credentials, settings.keys)
         self.colleagues = colleagues  # The view of the other workers; None for a node without workers.
         self.keeps = colleagues is None or colleagues.leads_here  # True if this process owns the data directory.
@@ -146,7 +167,17 @@ class Node:
         self.queues = QueueService(self.hall)
         self.broker = LocalBroker(self.queues)
         sessions = Sessions(self.queues.consumers)
-        self.service = Router(self.broker, self.queues, sessions)
+        is_group = place is not None and place.wing is not None
+        directory = Directory(known=False) if is_group else self.hall.catalogue.directory
+        directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
+        self.guard = Guard(
+            directory,
+            world.clock.wall_ms,
+            self.queues,
+            authenticates=partial(_authenticates, directory, settings.authentication),
+            mode=settings.permissions,
+        )
+        self.service = Router(self.broker, self.queues, sessions, self.guard)
         register_seal_operations(self.hall, self.broker)
         gate = SealingGate(
             self.service, DataKeys(self.known.keys, self._call_catalogue, world.clock), world.entropy.bytes
@@ -155,6 +186,11 @@ class Node:
         sessions.pass_through(gate)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
+        AccountService(self.hall).register(self.broker)
+        AccessService(self.hall).register(self.broker)
+        self.authentication = NodeAuthentication(
+            world, settings, directory, self.hall.queue_secret, self.known.credentials
+        )
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
@@ -167,6 +203,7 @@ class Node:
             settings.data,
             broker_settings(settings),
             self.service,
+            self.guard,
             KafkaSealing(self.hall, BatchSealer(gate.sealer, world.entropy.bytes)),
         )
         self._kafka = KafkaServer(
@@ -176,13 +213,14 @@ class Node:
             settings.connections_max,
             settings.connections_per_address_max,
             settings.connection_idle_ms / 1000,
+            LoginGuard(self.authentication.door("kafka", settings.kafka), world.entropy, settings.kafka_session_ms_max),
         )
         self._sqs = SqsServer(
             SqsDoor(self.service, limits=sqs_limits_of(settings), clock=world.clock),
             budget,
             world.clock,
             world.entropy,
-            Verifier(self.known.credentials) if self.known.credentials is not None else None,
+            Verifier(self.authentication.door("sqs", settings.sqs)),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -193,7 +231,7 @@ class Node:
             world.clock,
             budget,
             lambda: self.service.leads and self.hall.storage_full,
-            self.known.credentials,
+            self.authentication.door("amqp", settings.amqp),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
@@ -202,10 +240,13 @@ class Node:
             sessions,
             world.entropy,
             budget,
-            self.known.credentials,
+            self.authentication.door("stomp", settings.stomp),
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,
         )
+        self.authentication.close_with(self._amqp.close_outdated)
+        self.authentication.close_with(self._stomp.close_outdated)
+        self.authentication.close_with(self._kafka.close_outdated)
         ConnectionLimits(
             self.hall,
             settings.connections_max,
@@ -220,9 +261,14 @@ class Node:
         registry = self.registry = Registry(label)
         registry.collect(process_families)
         registry.collect(build_families)
+        registry.collect(partial(tls_families, self.tls))
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
-        routes = (*ROUTES, *UPGRADE_ROUTES, *SCRUB_ROUTES, *KEY_ROUTES, *self._doors.routes)
-        api = Api(self.service, routes, budget, self.known.credentials, closed_api(settings, settings.http))
+        accounts = AccountHandlers(self.authentication.secrets, world.clock)
+        own_routes = (*ROUTES, *accounts.routes(), *access_routes(self.guard))
+        routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *KEY_ROUTES, *self._doors.routes)
+        logins = self.authentication.door("http", settings.http)
+        closed = closed_api(settings, settings.http)
+        api = Api(self.service, routes, budget, logins, closed, access=self.guard)
         self._console: HttpServer = open_console(self.status, world.clock, registry, api)
         self.status.doors = [
             partial(_door_status, "kafka", self._kafka.connections),
@@ -245,11 +291,15 @@ class Node:
                 api.answer_also(GROUP_ROUTES)
         main = self.cluster_node.main if self.cluster_node is not None else None
         self._configurations = BrokerConfigurationFollower(
-            self.hall, self.service.call if main is None else main.call, is_group=main is not None
+            self.hall, self.service.dispatch if main is None else main.call, is_group=main is not None
+        )
+        self.directory_follower = DirectoryFollower(
+            self.hall, directory, self.service.dispatch if main is None else main.call
         )
         scrubs = NodeScrubs(self)
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
+        registry.collect(partial(login_families, self.authentication.authenticator.failed_logins))
         registry.collect(partial(outbox_families, self.queues.outbox))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
@@ -270,8 +320,15 @@ class Node:
         if self.cluster_node is not None:
             await self.cluster_node.join()
             self._configurations.start()
+            self.directory_follower.start()
             return
         if self.colleagues is not None:
+            self.directory_follower.start()
+            try:
+                async with asyncio.timeout(DIRECTORY_S_MAX):
+                    await self.directory_follower.known()
+            except TimeoutError:
+                _log.warning("the users are not known yet; until then nobody can log in here")
             await self.colleagues.join()
             self._configurations.start()
             return
@@ -319,20 +376,22 @@ class Node:
         amqp = parse_address(settings.amqp)
         http = parse_address(settings.http)
         door = self._kafka.door
-        self.kafka = Address(kafka.host, await self._kafka.open(self.world.network, kafka.host, kafka.port))
+        self.kafka = Address(kafka.host, await self._kafka.open(self.tls.network_of("kafka"), kafka.host, kafka.port))
         advertised = parse_address(settings.advertised_kafka) if settings.advertised_kafka else self.kafka
         door.host = "127.0.0.1" if advertised.is_everywhere else advertised.host
         door.port = advertised.port or self.kafka.port
-        self.sqs = Address(sqs.host, await self._sqs.open(self.world.network, sqs.host, sqs.port))
+        self.sqs = Address(sqs.host, await self._sqs.open(self.tls.network_of("sqs"), sqs.host, sqs.port))
         self._sqs.door.authority = str(self.sqs)
-        self.amqp = Address(amqp.host, await self._amqp.open(self.world.network, amqp.host, amqp.port))
+        self._sqs.door.scheme = "https" if has_tls(settings, "sqs") else "http"
+        self.amqp = Address(amqp.host, await self._amqp.open(self.tls.network_of("amqp"), amqp.host, amqp.port))
         stomp, websocket = parse_address(settings.stomp), parse_address(settings.stomp_websocket)
-        self.stomp = Address(stomp.host, await self._stomp.open(self.world.network, stomp.host, stomp.port))
+        self.stomp = Address(stomp.host, await self._stomp.open(self.tls.network_of("stomp"), stomp.host, stomp.port))
         self.stomp_websocket = Address(
-            websocket.host, await self._stomp.open_websocket(self.world.network, websocket.host, websocket.port)
+            websocket.host,
+            await self._stomp.open_websocket(self.tls.network_of("stomp_websocket"), websocket.host, websocket.port),
         )
         self.management, self.prometheus = await self._doors.open()
-        self.http = Address(http.host, await self._console.start(self.world.network, http.host, http.port))
+        self.http = Address(http.host, await self._console.start(self.tls.network_of("http"), http.host, http.port))
         self._scaler.http = str(self.http)
 
     def _http_status(self) -> DoorStatus:
@@ -363,7 +422,7 @@ class Node:
     def _call_catalogue(self, operation: Operation[R]) -> Pending[R]:
         """Carry out an operation at the leader of the catalogue, which for a wing is that of the main hall."""
         main = self.cluster_node.main if self.cluster_node is not None else None
-        return self.service.forward(operation) if main is None else main.call(operation)
+        return self.service.dispatch(operation) if main is None else main.call(operation)
 
     def _register_operations(self, scrubs: NodeScrubs) -> None:
         """Register the operations of this process beside those on queues."""
@@ -371,7 +430,7 @@ class Node:
         upgrades = NodeUpgrades(self)
         broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
         broker.also(RaiseFeatureLevel, lambda op, caller: upgrades.upgrade(op.level, dry_run=op.dry_run))
-        broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller.address))
+        broker.also(AnswerKafkaRequest, lambda op, caller: self._kafka.answer_forwarded(op.frame, caller))
         broker.also(ConfigureBroker, lambda op, caller: self._configure_broker(op))
         broker.also(ListBrokerConfigurations, lambda op, caller: self.hall.catalogue.brokers)
         broker.also(DescribeReplication, lambda op, caller: self._describe_replication())
@@ -432,6 +491,7 @@ class Node:
         )
         await self._scaler.stop()
         await self._configurations.stop()
+        await self.directory_follower.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
@@ -472,6 +532,7 @@ class Node:
         self.hall.background.close()
         await self._scaler.stop()
         await self._configurations.stop()
+        await self.directory_follower.stop()
         self.status.state = self.status.state or "starting anew"
         await self.scrubber.stop()
         self.hall.commits.abandon()  # Nothing is written after this.
@@ -532,8 +593,13 @@ def _of_the_leader(world: World, settings: Settings) -> Identity:
     return identity
 
 
+def _authenticates(directory: Directory, mode: str) -> bool:
+    """True if permissions count: clients log in as users, or it is not known yet whether there are any."""
+    return mode == REQUIRED or (mode != NONE and (bool(directory.accounts.users) or not directory.known))
+
+
 def closed_api(settings: Settings, address: str) -> str:
     """Why an API at this address refuses all requests; empty if it serves them."""
-    if settings.credentials or parse_address(address).is_loopback:
+    if settings.credentials or settings.authentication != "none" or parse_address(address).is_loopback:
         return ""
-    return "the API is open on loopback only, or to those who have credentials: start the node with --credentials"
+    return "the API is open on loopback only, or to users who log in: this node was started with authentication = none"

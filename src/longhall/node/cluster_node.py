@@ -149,7 +149,7 @@ class ClusterNode:
             placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall), node.service.sessions)
             node.service.place(placed)
             node.queues.consumers.join(HallQueueEnds(node.service))
-            node.queues.outbox.connect(OutboxCalls(node.service))
+            node.queues.outbox.connect(OutboxCalls(node.service.dispatch))
             QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
             coordinator = CoordinatorSide(hall, node.kafka_door.transactor, confirming.confirm)
             node.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
@@ -165,8 +165,8 @@ class ClusterNode:
             hall.transaction_verifier = TransactionVerification(hall, transactions)
             node.broker.also(WriteMarkers, lambda op, caller: transactions.write(op))
             node.be_group(number, self.main)
-            node.queues.consumers.join(GroupQueueEnds(self.main))
-            node.queues.outbox.connect(OutboxCalls(self.main))
+            node.queues.consumers.join(GroupQueueEnds(self.main.call))
+            node.queues.outbox.connect(OutboxCalls(self.main.call))
             self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:
@@ -233,7 +233,8 @@ class ClusterNode:
     async def settled(self) -> None:
         """Wait until a leader is known that serves clients."""
         while True:
-            if self.session.has_leader and not self.damaged:
+            known = self.place.wing is not None or self._node.authentication.authenticator.directory.known
+            if self.session.has_leader and not self.damaged and known:
                 self._node.status.state = None
                 return
             await asyncio.sleep(LOOK_S)

@@ -22,7 +22,7 @@ from longhall.cluster.membership.join import (
 )
 from longhall.cluster.membership.member_file import MemberFile, read_member_file, write_member_file
 from longhall.cluster.membership.receipt_secret import learn_secret
-from longhall.cluster.replication.full_sync import BYTES_A_SECOND, finish_switch, full_sync
+from longhall.cluster.replication.full_sync import BYTES_A_SECOND, finish_switch, full_sync, set_copy_aside
 from longhall.cluster.replication.repair_policy import RepairPolicy
 from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.authentication import Secrets
@@ -73,7 +73,7 @@ class JoinState:
         self.root = coordinator  # The coordinator of the cluster; that of a wing is a part of it.
         self.wing: ReplicationGroup | None = None  # The wing that this node belongs to; None for the main hall.
         self.repairs = RepairPolicy()  # The earlier failures of the replica in this process.
-        self.fetched = False  # A full sync has just replaced the data directory.
+        self.fetched = False  # A full sync has just replaced the data directory, or a damaged copy was set aside.
         self.unclean = False  # The node crashed and is still in sync: the others stopped at the same time.
 
     @property
@@ -110,7 +110,8 @@ async def take_place(
 ) -> JoinState:
     """Join the cluster through the coordinator. CoordinationError or LonghallError if that is not possible.
 
-    With a `source`, a full sync from that node follows; `fetched` of the result is False if it failed. The call waits
+    With a `source`, a full sync from that node follows; `fetched` of the result is False if it failed. A `damaged` copy
+    of a node that is no replica is set aside instead, which also counts as `fetched`. The call waits
     up to `patience_ms` for the session of a node that has this number and another directory, and a while for the
     `founder` of a group that has no record yet.
     """
@@ -129,7 +130,12 @@ async def take_place(
         place = await _settle(
             world, coordinator, options, member_file, own, probe, damaged, level_max, patience_ms, secrets
         )
-        if source and source != member_file.node:
+        if damaged and member_file.node not in place.state.replicas:
+            # The members do not know this node until it has joined, so nobody would give it a copy.
+            _log.warning("a damaged copy is set aside: this node is no replica any more")
+            set_copy_aside(disk)
+            place.fetched = True
+        elif source and source != member_file.node:
             place.fetched = await _fetch(world, place, source, copy_bytes_a_second)
         return place
     finally:

@@ -27,16 +27,19 @@ from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, ReplicationGroup
 from longhall.coordination.tree_client import worker_coordinator
 from longhall.coordination.watches import report_failure
+from longhall.directory.directory import Directory
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import DOORS, parse_address
 from longhall.node.assembly import Node, closed_api
+from longhall.node.authentication import NodeAuthentication
 from longhall.node.cluster_secret import SecretFile, coordinator_of
 from longhall.node.credentials import Known
 from longhall.node.descriptors import fit, say_what_is_less
 from longhall.node.exceptions import ExceptionHandler
 from longhall.node.files import make_private
+from longhall.node.first_administrator import make_first_administrator
 from longhall.node.group_process import settings_of
 from longhall.node.group_supervisor import GroupSupervisor
 from longhall.node.join_state import JoinState, RecordDoubted, take_place
@@ -44,6 +47,7 @@ from longhall.node.logs import configure, tell
 from longhall.node.record_wait import RecordWait, copy_report
 from longhall.node.room_settings import options_of
 from longhall.node.settings import Settings
+from longhall.node.tls import PEERS, NodeTls
 from longhall.node.worker import Orders, watch_parent
 from longhall.node.workers import Workers
 from longhall.world.real.descriptors import raise_descriptor_limit
@@ -105,6 +109,7 @@ class Life:
         self.orders = orders  # The start parameters of a worker; else None.
         self.wing = wing  # The wing of this process; None for the main hall.
         self.secret_file: SecretFile | None = None  # Set in a cluster.
+        self.tls: NodeTls | None = None  # The networks of the current life.
         self.group_supervisor = GroupSupervisor()  # The wing processes on this host.
         self.announced = False
         self.on_first_ready: Callable[[], None] = _nothing  # Called once, when the doors are open.
@@ -143,7 +148,13 @@ async def _live(life: Life) -> int | None:
     except OSError as error:
         return refuse(about_directory(settings, error))
     make_private(settings.data, PRIVATE)
+    watching: asyncio.Task[None] | None = None
     try:
+        if life.orders is not None:
+            world.network = world.peers_network = RealNetwork(frozenset(life.orders.shared_ports))
+        life.tls = NodeTls(settings, world.network)
+        watching = asyncio.get_running_loop().create_task(life.tls.watch(), name="watch the certificates")
+        watching.add_done_callback(report_failure)
         if life.orders is not None:
             return await _serve_as_worker(world, life, life.orders)
         if settings.coordinator is None:
@@ -171,6 +182,8 @@ async def _live(life: Life) -> int | None:
             return None
         return refuse(about(settings, error))
     finally:
+        if watching is not None:
+            watching.cancel()
         world.close()
 
 
@@ -178,6 +191,8 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
     from longhall.coordination.zookeeper import zookeeper_coordinator
 
     settings = life.settings
+    if life.tls is not None:
+        world.peers_network = life.tls.network_of(PEERS)
     life.secret_file = SecretFile(settings.cluster_secret)
     watching = asyncio.get_running_loop().create_task(life.secret_file.watch(), name="watch the cluster secret")
     watching.add_done_callback(report_failure)
@@ -255,6 +270,8 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     known = Known(settings.credentials, settings.keys)
+    # The users are in the log, which is not read here: only a file of credentials lets others in.
+    logins = NodeAuthentication(world, settings, Directory(), bytes.fromhex(identity.secret), known.credentials)
     secrets = life.secret_file.secrets if life.secret_file is not None else None
     waiting = RecordWait(world, coordinator, identity, member_file, report, doubt, secrets)
     work = asyncio.ensure_future(
@@ -262,8 +279,9 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
             parse_address(settings.peers),
             parse_address(settings.http),
             settings.rack,
-            known.credentials,
+            logins.door("http", settings.http),
             closed_api(settings, settings.http),
+            life.tls.network_of("http") if life.tls is not None else world.network,
         )
     )
     await _first(work, asyncio.ensure_future(ended.wait()))
@@ -276,7 +294,6 @@ async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinato
 
 
 async def _serve_as_worker(world: RealWorld, life: Life, orders: Orders) -> int | None:
-    world.network = RealNetwork(frozenset(orders.shared_ports))
     coordinator = worker_coordinator(world.network, orders.keeper_port, bytes.fromhex(orders.token))
     # Until there is something to stop cleanly, this process ends at once when its parent ends.
     watch_parent(asyncio.get_running_loop(), partial(os._exit, OK))
@@ -305,8 +322,8 @@ async def _serve(
         loop.add_signal_handler(signal.SIGINT, end)
     else:
         watch_parent(loop, end)
-    node = Node(world, settings, place, colleagues)
-    if settings.credentials or settings.keys or settings.cluster_secret:
+    node = Node(world, settings, place, colleagues, life.tls)
+    if reads_files_again(settings):
         loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, life))
     loop.set_exception_handler(ExceptionHandler(node.hall.halt))
     await node.start(end)
@@ -322,6 +339,7 @@ async def _serve(
     watchdog = Watchdog(settings.hang_ms_max)
     if settings.watchdog and node.cluster_node is not None:
         watchdog.start()
+    await make_first_administrator(node)
     if not life.announced:
         if colleagues is None and life.wing is None:
             announce(settings, addresses_of(node))
@@ -375,8 +393,17 @@ def _mind(life: Life, node: Node) -> asyncio.Task[None]:
     return node.hall.background.start("mind wings", group_supervisor.mind)
 
 
+def reads_files_again(settings: Settings) -> bool:
+    """True if a setting names a file that SIGHUP makes the node read again."""
+    tls = settings.tls
+    files = (settings.credentials, settings.keys, settings.cluster_secret, tls.certificate, tls.peers_ca)
+    return any(file is not None for file in files)
+
+
 def _reload(node: Node, life: Life) -> None:
     node.known.reload()
+    node.authentication.check_connections()
+    node.tls.reload()
     if life.secret_file is not None:
         life.secret_file.reload()
     life.group_supervisor.tell(signal.SIGHUP)

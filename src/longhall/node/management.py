@@ -68,7 +68,8 @@ class NodeManagement:
     @property
     def users(self) -> list[str]:
         credentials = self._node.known.credentials
-        return credentials.access_keys if credentials is not None else []
+        keys = credentials.access_keys if credentials is not None else []
+        return sorted({*keys, *self._node.authentication.authenticator.directory.accounts.users})
 
     @property
     def shows_queues(self) -> bool:

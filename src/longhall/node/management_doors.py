@@ -28,7 +28,7 @@ class ManagementDoors:
 
     def __init__(self, node: Node, amqp: AmqpServer, budget: Budget, closed: str) -> None:
         """`closed` is the reason to refuse all requests to the management API; empty to serve them."""
-        credentials = node.known.credentials
+        logins = node.authentication.door("management", node.settings.management)
         self.managed = NodeManagement(node, amqp)
         definitions = DefinitionHandlers(self.managed)
         self.routes = (
@@ -37,18 +37,18 @@ class ManagementDoors:
                 definitions.export_all, definitions.import_all, definitions.export_host, definitions.import_host
             ),
         )
-        routes = management_routes(self.managed, Rates(node.world.clock))
-        api = Api(node.service, routes, budget, credentials, closed, ManagementDialect(credentials))
+        routes = management_routes(self.managed, Rates(node.world.clock), node.authentication.secrets)
+        api = Api(node.service, routes, budget, logins, closed, ManagementDialect(logins), node.guard)
         self._node = node
         self._management = HttpServer({}, service=api)
         self._prometheus = HttpServer({}, service=RabbitmqMetrics(self.managed, node.service))
 
     async def open(self) -> tuple[Address, Address]:
         """Listen; the addresses of the management API and of the metrics."""
-        network, settings = self._node.world.network, self._node.settings
+        tls, settings = self._node.tls, self._node.settings
         management, prometheus = parse_address(settings.management), parse_address(settings.prometheus)
-        port = await self._management.start(network, management.host, management.port)
-        metrics_port = await self._prometheus.start(network, prometheus.host, prometheus.port)
+        port = await self._management.start(tls.network_of("management"), management.host, management.port)
+        metrics_port = await self._prometheus.start(tls.network_of("prometheus"), prometheus.host, prometheus.port)
         return Address(management.host, port), Address(prometheus.host, metrics_port)
 
     async def drain(self, seconds: float) -> None:

@@ -34,13 +34,13 @@ from longhall.console.http import HttpServer, Response, plain
 from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, MemberDescription, ShardState
 from longhall.errors import LonghallError
 from longhall.front.admission import Budget
-from longhall.front.credentials import Credentials
+from longhall.front.authenticator import DoorAuthentication
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import Address
 from longhall.node.join_state import RecordDoubted
 from longhall.node.recovery_view import NodeRecovery
 from longhall.service.router import Router
-from longhall.world.ports import World
+from longhall.world.ports import Network, World
 
 LOOK_S: Final = 0.5
 BODIES_BYTES: Final = 1024 * 1024
@@ -111,16 +111,22 @@ class RecordWait:
         self._console: HttpServer | None = None
 
     async def run(
-        self, peers_at: Address, http: Address, rack: str, credentials: Credentials | None, closed: str
+        self,
+        peers_at: Address,
+        http: Address,
+        rack: str,
+        logins: DoorAuthentication,
+        closed: str,
+        network: Network | None = None,
     ) -> None:
         """Wait for a record that this node can accept. CoordinationError if the coordinator does not answer."""
         _log.error("this node is halted: %s", self._doubt)
         api = Api(
-            cast(Router, None), recovery_routes(NodeRecovery(self.recovery)), Budget(BODIES_BYTES), credentials, closed
+            cast(Router, None), recovery_routes(NodeRecovery(self.recovery)), Budget(BODIES_BYTES), logins, closed
         )
         console = HttpServer({"/healthz": _well, "/readyz": self._unready}, service=api)
         try:
-            port = await console.start(self._world.network, http.host, http.port)
+            port = await console.start(network or self._world.network, http.host, http.port)
             peers_port = await self._peers.open(peers_at.host, peers_at.port)
             addresses = {"peer": str(Address(peers_at.host, peers_port)), "http": str(Address(http.host, port))}
             described = MemberDescription(

@@ -119,6 +119,84 @@ class SqsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ] = 0
 
 
+class TlsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """TLS of the doors and between nodes. All files are read again when they change, and on SIGHUP."""
+
+    certificate: Annotated[
+        str | None,
+        Meta(description="The certificate of the node with its intermediates, in PEM; turns TLS on at the doors."),
+    ] = None
+    key: Annotated[str | None, Meta(description="The private key of the certificate, in PEM, of mode 600.")] = None
+    directory: Annotated[
+        str | None,
+        Meta(description="Further certificates, NAME.crt with NAME.key, for clients that name another host (SNI)."),
+    ] = None
+    doors: Annotated[
+        str,
+        Meta(
+            description="The doors with TLS, with commas between them (kafka,sqs,amqp,stomp,stomp_websocket,management,"
+            "prometheus,http), or all."
+        ),
+    ] = "all"
+    clear_text: Annotated[
+        bool,
+        Meta(description="Serve clients without TLS too, at the same ports; beyond loopback only with --insecure."),
+    ] = False
+    version_min: Annotated[Literal["1.2", "1.3"], Meta(description="The oldest version of TLS that is spoken.")] = "1.2"
+    client_ca: Annotated[
+        str | None, Meta(description="The authorities that issue the certificates of clients, in PEM.")
+    ] = None
+    client_authentication: Annotated[
+        Literal["none", "optional", "required"],
+        Meta(description="Whether clients are asked for a certificate, and refused without one."),
+    ] = "none"
+    client_authentication_doors: Annotated[
+        str, Meta(description="Other values for single doors, like kafka=required,http=none.")
+    ] = ""
+    user_name: Annotated[
+        Literal["distinguished_name", "common_name", "dns_name", "email", "uri"],
+        Meta(description="The part of a client's certificate that names its user."),
+    ] = "distinguished_name"
+    user_rules: Annotated[
+        str,
+        Meta(
+            max_length=8192,
+            description="How that name becomes a user, as Kafka's ssl.principal.mapping.rules: "
+            "RULE:pattern/replacement/[LU], and DEFAULT for the name as it is.",
+        ),
+    ] = "DEFAULT"
+    handshake_ms: Annotated[
+        int, _duration("A connection whose handshake takes longer is closed.", least=100, most=_MINUTE)
+    ] = 10 * _SECOND
+    handshakes_max: Annotated[
+        int, Meta(ge=1, le=100_000, description="Handshakes under way at a door; with more, the oldest is closed.")
+    ] = 256
+    peers_ca: Annotated[
+        str | None,
+        Meta(
+            description="The authorities that issue the certificates of the cluster's nodes, in PEM; turns TLS on "
+            "between nodes, in both directions with a certificate."
+        ),
+    ] = None
+    peers_certificate: Annotated[
+        str | None, Meta(description="The certificate between nodes, for servers and clients; else tls.certificate.")
+    ] = None
+    peers_key: Annotated[str | None, Meta(description="Its private key, of mode 600; else tls.key.")] = None
+
+
+class ProxySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Balancers that introduce their clients with the PROXY protocol."""
+
+    addresses: Annotated[
+        str,
+        Meta(
+            description="Addresses and networks of the balancers, with commas between them. Each of their connections "
+            "must begin with a PROXY header; a header from any other address is an error of the protocol."
+        ),
+    ] = ""
+    doors: Annotated[str, Meta(description="The doors behind the balancers, with commas between them, or all.")] = "all"
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one node. Tests construct it directly; all other code gets it from `sources.load`."""
 
@@ -163,6 +241,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "(docs/security.md); nobody else may read it. Without it nothing can be sealed. SIGHUP reads it again."
         ),
     ] = None
+    authentication: Annotated[
+        Literal["auto", "required", "none"],
+        Meta(
+            description="Whether clients must log in: auto asks as soon as the directory has users, and always at "
+            "addresses that others can reach; required asks always; none never."
+        ),
+    ] = "auto"
+    permissions: Annotated[
+        Literal["enforce", "report"],
+        Meta(
+            description="What happens to requests of users without the permission: enforce refuses them; report "
+            "carries them out, and logs and counts the permission that each would have needed."
+        ),
+    ] = "enforce"
+    master_key: Annotated[
+        str | None,
+        Meta(
+            description="A file with the key under which the secrets of access keys are sealed, the same on every node "
+            "of a cluster. Without it a standalone node makes master.key in its data directory."
+        ),
+    ] = None
+    kafka_session_ms_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=30 * 24 * 3_600_000,
+            description="Kafka clients must authenticate again after this time, on the same connection; 0: never.",
+            extra={"kind": DURATION},
+        ),
+    ] = 0
     insecure: Annotated[
         bool, Meta(description="Listen on addresses that others can reach without authentication and encryption.")
     ] = False
@@ -420,6 +528,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     scrub_bytes_a_second_max: Annotated[
         int, _size("Verifying what is on the disk reads no more than this.", least=64 * _KIB, most=100 * _GIB)
     ] = 32 * _MIB
+    tls: TlsSettings = TlsSettings()
+    proxy: ProxySettings = ProxySettings()
     cleaner: CleanerSettings = CleanerSettings()
     consumer_groups: ConsumerGroupSettings = ConsumerGroupSettings()
     sqs_limits: SqsSettings = SqsSettings()

@@ -22,9 +22,11 @@ from longhall.coordination.address import has_password
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.errors import Code, LonghallError
 from longhall.node.addresses import parse_address
+from longhall.node.exposure import check_exposure
 from longhall.node.files import OTHERS_MODE
 from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
 from longhall.node.settings import ADDRESS, DURATION, SIZE, ConsumerGroupSettings, Settings
+from longhall.node.tls import check_tls
 
 ENVIRONMENT_PREFIX: typing.Final = "LONGHALL_"
 PORT_MAX: typing.Final = 65_535
@@ -206,18 +208,13 @@ def _understand(setting: Setting, value: object) -> object:
 def _check_together(settings: Settings) -> None:
     """Check the settings that depend on each other."""
     kafka = parse_address(settings.kafka)
-    addresses = [("kafka", kafka), *((door, parse_address(getattr(settings, door))) for door in ("http", "prometheus"))]
+    check_tls(settings)
     if settings.coordinator is not None:
-        addresses.append(("peers", parse_address(settings.peers)))
         _check_cluster(settings)
     if settings.workers > 1:
         _check_workers(settings)
-    for name, address in addresses:
-        if not address.is_loopback and not settings.insecure:
-            raise _refused(
-                f"{name} = {address} can be reached by others, and this version has no TLS yet: "
-                "listen on 127.0.0.1, or say --insecure if the network is trusted"
-            )
+    if not settings.insecure:
+        check_exposure(settings)
     if settings.coordinator is not None and settings.cluster_secret is None:
         peers = parse_address(settings.peers)
         if not peers.is_loopback:
@@ -225,13 +222,6 @@ def _check_together(settings: Settings) -> None:
                 f"peers = {peers} can be reached by others, and there is no authentication: make a secret with "
                 "`longhall cluster secret make FILE`, copy it to every node of the cluster, and name it with "
                 "--cluster-secret FILE"
-            )
-    for door in ("sqs", "amqp", "stomp", "stomp_websocket", "management"):
-        address = parse_address(getattr(settings, door))
-        if not address.is_loopback and settings.credentials is None and not settings.insecure:
-            raise _refused(
-                f"{door} = {address} can be reached by others, and there is no authentication: name a file of access "
-                "keys with --credentials, listen on 127.0.0.1, or say --insecure if the network is trusted"
             )
     advertised = _advertised(settings)
     if kafka.is_everywhere and advertised is None:

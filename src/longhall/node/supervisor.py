@@ -4,7 +4,7 @@
     a worker ends later                       it is restarted after a growing pause; if that happens too often, all stop
     the disk fails in the worker with data    all end: an operator has to check the disk
     SIGTERM, SIGINT                           the other workers stop first, then the worker with the data
-    SIGHUP                                    forwarded: files of credentials and keys are read again
+    SIGHUP                                    forwarded: files of credentials, keys and certificates are read again
 
 It serves no clients, and stores only the tree of the embedded coordinator, through which workers find each other. It
 binds the ports that the workers share, without listening, so that no other process gets one while a worker is down.
@@ -37,6 +37,7 @@ from longhall.node.lifecycle import (
     about,
     about_directory,
     announce,
+    reads_files_again,
     refuse,
     remove,
     write_ready_file,
@@ -168,7 +169,7 @@ class Supervisor:
         """Supervise the workers until they stop; returns the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._end, OK)
-        if self._settings.credentials or self._settings.keys:
+        if reads_files_again(self._settings):
             self._loop.add_signal_handler(signal.SIGHUP, self._hand_on, signal.SIGHUP)
         await self._coordinator.start()
         watch = self._coordinator.watch_members(self._members_changed)

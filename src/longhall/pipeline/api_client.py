@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, final
 from urllib.parse import quote, urlencode
 
+from longhall.client.tls import http_connection, tls_of_environment
 from longhall.pipeline.refusals import PipelineError
 
 DEFAULT_HTTP: Final = "127.0.0.1:8080"
@@ -32,13 +33,15 @@ class ApiClient:
     """A client of one node. Without an access key it uses that of the environment, if there is one."""
 
     def __init__(self, address: str = DEFAULT_HTTP, access_key: str = "", secret: str = "") -> None:
-        self.address = address.removeprefix("http://").rstrip("/")
+        self._is_https = address.startswith("https://") or ("://" not in address and tls_of_environment().is_on)
+        self.address = address.removeprefix("http://").removeprefix("https://").rstrip("/")
         self._access_key = access_key or os.environ.get("LONGHALL_ACCESS_KEY", "")
         self._secret = secret or os.environ.get("LONGHALL_SECRET", "")
         self._connection: http.client.HTTPConnection | None = None
 
     def __getstate__(self) -> dict[str, str]:
-        return {"address": self.address, "access_key": self._access_key, "secret": self._secret}
+        scheme = "https" if self._is_https else "http"
+        return {"address": f"{scheme}://{self.address}", "access_key": self._access_key, "secret": self._secret}
 
     def __setstate__(self, state: dict[str, str]) -> None:
         self.__init__(**state)
@@ -81,7 +84,8 @@ class ApiClient:
             try:
                 if self._connection is None:
                     host, _, port = self.address.rpartition(":")
-                    self._connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=TIMEOUT_S)
+                    context = tls_of_environment().context() if self._is_https else None
+                    self._connection = http_connection(host.strip("[]"), int(port), context, TIMEOUT_S)
                 self._connection.request(method, target, body, headers)
                 answer = self._connection.getresponse()
                 return answer.status, answer.read()

@@ -13,6 +13,7 @@ from typing import Final, TypeVar, final
 
 from longhall.client.hall import Hall
 from longhall.client.refusals import Refused, Unreachable
+from longhall.client.tls import context_of_environment
 from longhall.errors import Code
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.resource import Resource
@@ -55,7 +56,7 @@ class BlockingClient(Resource):
 
     async def _connect(self) -> Hall:
         """Connect to the first broker that answers."""
-        network = RealNetwork()
+        network = RealNetwork(context=context_of_environment())
         for address in (each.strip() for each in self.bootstrap.split(",") if each.strip()):
             try:
                 return await Hall.connect(network, address, client_id=self._client_id, patience_ms=self._patience_ms)

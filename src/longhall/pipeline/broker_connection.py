@@ -7,10 +7,12 @@ Requests can be pipelined (`send`, `receive`): a broker answers in order. For a 
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Final, TypeVar, final
 
 from longhall.client.connection import FRAME_BYTES_MAX, UNSUPPORTED_VERSION
 from longhall.client.refusals import Refused, Unreachable, check
+from longhall.client.tls import context_of_environment
 from longhall.doors.kafka.wire.apis import API, API_OF_REQUEST, Api, encode_request
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_response_header
 from longhall.doors.kafka.wire.messages.versions import ApiVersionsRequest, ApiVersionsResponse
@@ -31,6 +33,7 @@ class BrokerConnection(Resource):
     def __init__(self, name: str, connected: socket.socket) -> None:
         self.name = name
         self._socket = connected
+        self._whole = 0 if isinstance(connected, ssl.SSLSocket) else socket.MSG_WAITALL  # TLS has records of its own.
         self._ranges: dict[int, tuple[int, int]] = {}
         self._next_id = 0
         self._sent: list[tuple[int, Api, int]] = []  # In the order in which they will be answered.
@@ -43,6 +46,9 @@ class BrokerConnection(Resource):
             connected = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected.settimeout(ANSWER_TIMEOUT_S)
+            context = context_of_environment()
+            if context is not None:
+                connected = context.wrap_socket(connected, server_hostname=host)
         except OSError as failure:
             raise Unreachable(f"Cannot connect to {name}: {failure}") from failure
         line = cls(name, connected)
@@ -130,13 +136,13 @@ class BrokerConnection(Resource):
     def _read(self, size: int) -> bytes:
         """Read exactly `size` bytes, into one object where the kernel allows it."""
         try:
-            data = self._socket.recv(size, socket.MSG_WAITALL)
+            data = self._socket.recv(size, self._whole)
             if len(data) == size:
                 return data
             parts = [data]
             missing = size - len(data)
             while missing and parts[-1]:
-                parts.append(self._socket.recv(missing, socket.MSG_WAITALL))
+                parts.append(self._socket.recv(missing, self._whole))
                 missing -= len(parts[-1])
         except OSError as failure:
             raise Unreachable(f"The connection to {self.name} was lost: {failure}") from failure

@@ -345,29 +345,25 @@ def without_whole(record: Record) -> Record:
 
 def priority_of(record: Record) -> int:
     """The priority of a record; 0 if it has no priority header."""
-    priority = 0
-    for name, value in record.headers:
-        if name == PRIORITY and value is not None:
-            priority = _number(value)
-    return priority
+    return _number_in(record, PRIORITY)
 
 
 def stamp_of(record: Record) -> int:
     """The stamp of a record; 0 if it has none."""
-    stamp = 0
-    for name, value in record.headers:
-        if name == STAMP and value is not None:
-            stamp = _number(value)
-    return stamp
+    return _number_in(record, STAMP)
 
 
 def attempts_of(record: Record) -> int:
     """The failed attempts that a record has noted."""
-    attempts = 0
+    return _number_in(record, ATTEMPTS)
+
+
+def _number_in(record: Record, header: str) -> int:
+    number = 0
     for name, value in record.headers:
-        if name == ATTEMPTS and value is not None:
-            attempts = _number(value)
-    return attempts
+        if name == header and value is not None:
+            number = _number(value)
+    return number
 
 
 def failed_record(record: Record, attempts: int) -> Record:

@@ -93,11 +93,12 @@ class State:
 
     def apply(self, event: QueueEvent) -> None:
         """Apply an event: the only way in which the queue changes."""
-        if isinstance(event, Leased):
+        # The frequent ones by identity: `isinstance` asks the metaclass of these structs.
+        if type(event) is Leased:
             self._apply_leased(event)
-        elif isinstance(event, Settled):
+        elif type(event) is Settled:
             self._apply_settled(event)
-        elif isinstance(event, Passed):
+        elif type(event) is Passed:
             self._apply_passed(event)
         elif isinstance(event, Extended):
             lane = self.lanes[event.lane]

@@ -10,9 +10,10 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from crc32c import crc32c
+
 from longhall.errors import Code, LonghallError
 from longhall.records.compression import NONE, compress, decompress
-from longhall.records.crc import crc_of_parts
 from longhall.records.header import (
     CONTROL,
     CRC_COVERS_FROM,
@@ -149,7 +150,9 @@ def build_batch(
         offset = last_offset
     if offset < base_offset:
         raise LonghallError(Code.INVALID_REQUEST, "a batch without records needs its last offset")
-    payload = compress(compression, bytes(body), compression_level)
+    payload = bytes(body)
+    if compression != NONE:
+        payload = compress(compression, payload, compression_level)
     covered = _COVERED.pack(
         attributes, offset - base_offset, base_ms, newest_ms, producer_id, producer_epoch, base_sequence, len(records)
     )
@@ -161,7 +164,7 @@ def assemble(base_offset: int, leader_epoch: int, covered: bytes, payload: bytes
     length = HEADER_BYTES - LENGTH_ENDS_AT + len(payload)
     if length > INT32_MAX - LENGTH_ENDS_AT:
         raise LonghallError(Code.MESSAGE_TOO_LARGE, "a batch cannot be larger than 2 GiB")
-    crc = crc_of_parts(covered, payload)
+    crc = crc32c(payload, crc32c(covered))
     return b"".join((_BEFORE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc), covered, payload))
 
 

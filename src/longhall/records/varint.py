@@ -19,6 +19,8 @@ INT32_MAX: Final = (1 << 31) - 1
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
+
 
 def read_unsigned(buffer: bytes, offset: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits."""
@@ -101,6 +103,9 @@ def append_signed_long(out: bytearray, value: int) -> None:
 
 
 def _append(out: bytearray, value: int) -> None:
+    if value < 0x80:  # True for most fields of a record.
+        out += _ONE_BYTE[value]
+        return
     while value >= 0x80:
         out.append((value & 0x7F) | 0x80)
         value >>= 7

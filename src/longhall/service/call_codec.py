@@ -12,8 +12,10 @@ import msgspec
 from longhall.cluster.placement import topic_operations, transaction_operations
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, Operation
 from longhall.service import (
+    access_operations,
     administration,
     broker_operations,
+    directory_operations,
     exchange_operations,
     kafka_operations,
     policy_operations,
@@ -40,6 +42,8 @@ _MODULES: Final = (
     policy_operations,
     administration,
     broker_operations,
+    directory_operations,
+    access_operations,
     kafka_operations,
     seal_operations,
     topic_operations,

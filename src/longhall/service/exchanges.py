@@ -176,7 +176,7 @@ class ExchangeService:
         if isinstance(decided, Code):
             raise LonghallError(decided, f"The virtual host '{op.name}' is not removed: {decided.value}.")
         for name in [name for name in self._queues.names("") if names_of(name)[0] == op.name]:
-            await self._router.call(DeleteQueue(name), caller)
+            await self._router.dispatch(DeleteQueue(name), caller)
         await commit_event(self._hall, decided)
 
     # Publishing
@@ -206,7 +206,7 @@ class ExchangeService:
         """Send directly to a queue of another group. Later messages that take the outbox wait for these."""
         under_way = self._hall.outboxes.under_way
         under_way[name] = under_way.get(name, 0) + 1
-        return started(self._sent(name, self._router.call(SendMessages(name, some.messages), caller)))
+        return started(self._sent(name, self._router.dispatch(SendMessages(name, some.messages), caller)))
 
     async def _sent(self, name: str, pending: Pending[list[Accepted]]) -> list[Accepted]:
         under_way = self._hall.outboxes.under_way
@@ -229,7 +229,7 @@ class ExchangeService:
         answers = await self._publish(ops.PublishMessages(op.host, op.publications), caller)
         if all(answer.code is None for answer in answers):
             for one in op.ends:
-                await self._router.call(ops.EndHeld(one.queue, "", one.receipts, one.how, []), caller)
+                await self._router.dispatch(ops.EndHeld(one.queue, "", one.receipts, one.how, []), caller)
         return answers
 
     # Queues
@@ -244,22 +244,22 @@ class ExchangeService:
 
     async def _remove_queue(self, op: ops.RemoveQueue, caller: Caller) -> int:
         self._find(op.queue)
-        use = await self._router.call(ops.UseQueue(op.queue, counts=False), caller)
+        use = await self._router.dispatch(ops.UseQueue(op.queue, counts=False), caller)
         if op.if_unused and use.consumers:
             raise LonghallError(Code.QUEUE_IN_USE, f"'{op.queue}' has consumers.")
         if op.if_empty and use.ready:
             raise LonghallError(Code.QUEUE_NOT_EMPTY, f"'{op.queue}' has {use.ready} messages.")
-        await self._router.call(DeleteQueue(op.queue), caller)
+        await self._router.dispatch(DeleteQueue(op.queue), caller)
         return use.ready
 
     async def _retire(self, op: ops.RetireQueue, caller: Caller) -> bool:
         queue = self._find(op.queue)
         if queue.entry.topic_id != op.topic_id or queue.settings.amqp is None:
             return False
-        use = await self._router.call(ops.UseQueue(op.queue, counts=False), caller)
+        use = await self._router.dispatch(ops.UseQueue(op.queue, counts=False), caller)
         if use.consumers or use.idle_ms < queue.settings.amqp.expires_ms:
             return False
-        await self._router.call(DeleteQueue(op.queue), caller)
+        await self._router.dispatch(DeleteQueue(op.queue), caller)
         return True
 
     async def _clear(self, op: ops.ClearQueue, caller: Caller) -> int:

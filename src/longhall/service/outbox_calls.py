@@ -5,7 +5,7 @@ The hall knows all queues, so every call goes to the hall's leader; from there t
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar, final
+from typing import Protocol, TypeVar, final
 
 from longhall.broker.pending import Pending
 from longhall.cluster.rpc.operation import Operation
@@ -15,21 +15,21 @@ from longhall.service.queue_operations import DeliverOutbox, LocateQueue
 R = TypeVar("R")
 
 
-class HallRouter(Protocol):
-    """The router of the hall, or a wing's client of the hall."""
+class AskHall(Protocol):
+    """`dispatch` of the hall's router, or `call` of a wing's client of the hall."""
 
-    def call(self, operation: Operation[R]) -> Pending[R]: ...
+    def __call__(self, operation: Operation[R], /) -> Pending[R]: ...
 
 
 @final
 class OutboxCalls:
     """The way of a group's outbox to the hall."""
 
-    def __init__(self, hall: Any) -> None:
-        self._hall: HallRouter = hall
+    def __init__(self, ask: AskHall) -> None:
+        self._ask = ask
 
     async def locate(self, name: str) -> QueueLocation:
-        return await self._hall.call(LocateQueue(name))
+        return await self._ask(LocateQueue(name))
 
     async def deliver(self, name: str, topic_id: bytes, batch: OutboxBatch) -> int:
-        return await self._hall.call(DeliverOutbox(name, topic_id, batch))
+        return await self._ask(DeliverOutbox(name, topic_id, batch))

@@ -166,7 +166,9 @@ class PlacedQueues:
         parts = parts_of_move(operation.task_id)
         if not parts:
             return None
-        stopped = [await self._groups.call(number, ops.CancelMove(part), caller) for number, part in parts]
+        stopped = [
+            await self._groups.call(number, ops.CancelMove(part, operation.queue), caller) for number, part in parts
+        ]
         return one_move([number for number, _ in parts], stopped)
 
     # One group

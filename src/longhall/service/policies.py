@@ -75,7 +75,7 @@ class PolicyService:
                 continue
             queue.waiters.wake(len(queue.waiters))
             if queue.settings.wings:
-                await self._router.call(ConfigureQueue(queue.entry.name, queue.settings), caller)
+                await self._router.dispatch(ConfigureQueue(queue.entry.name, queue.settings), caller)
 
     def _list(self, op: ops.ListPolicies, caller: Caller) -> list[ops.PolicyView]:
         return [

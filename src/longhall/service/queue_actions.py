@@ -71,7 +71,7 @@ QUEUE_ACTIONS: Final[dict[type[Operation[Any]], Action]] = dict(
             ops.StartMove,
             lambda queues, op, caller: queues.start_move(op.queue, op.target, op.rate_max, op.ids, op.filter),
         ),
-        _on(ops.CancelMove, lambda queues, op, caller: queues.cancel_move(op.task_id)),
+        _on(ops.CancelMove, lambda queues, op, caller: queues.cancel_move(op.task_id, op.queue)),
         _on(ops.ListMoves, lambda queues, op, caller: queues.moves(op.queue)),
         _on(ops.DescribeQueue, lambda queues, op, caller: queues.describe(op.queue)),
         _on(ops.LocateQueue, lambda queues, op, caller: queues.locate(op.queue)),

@@ -183,7 +183,7 @@ class QueueAdministration:
         return await self._queues.take_in(op.queue, op.topic_id, op.batch)
 
     async def _cancel_move(self, op: ops.CancelMove, caller: Caller) -> MoveTask:
-        return await self._placed.cancel_move(op, caller) or await self._queues.cancel_move(op.task_id)
+        return await self._placed.cancel_move(op, caller) or await self._queues.cancel_move(op.task_id, op.queue)
 
     def _refuse_placed(self, name: str, what: str) -> None:
         if self._placed.find(name) is not None:

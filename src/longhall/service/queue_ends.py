@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import final
 
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.cluster.placement.group_client import GroupClient
 from longhall.errors import Code, LonghallError
 from longhall.service.exchange_operations import RetireQueue
+from longhall.service.outbox_calls import AskHall
 from longhall.service.queue_operations import DeleteQueue
 from longhall.service.router import Router
 
@@ -25,7 +25,7 @@ class HallQueueEnds:
 
     async def end(self, queue: RunningQueue) -> None:
         try:
-            await self._router.call(DeleteQueue(queue.entry.name))
+            await self._router.dispatch(DeleteQueue(queue.entry.name))
         except LonghallError as error:
             if error.code is not Code.UNKNOWN_QUEUE:
                 raise
@@ -35,12 +35,12 @@ class HallQueueEnds:
 class GroupQueueEnds:
     """Asks the leader of the hall to delete queues that this group stores."""
 
-    def __init__(self, main: GroupClient) -> None:
-        self._main = main
+    def __init__(self, ask: AskHall) -> None:
+        self._ask = ask
 
     async def end(self, queue: RunningQueue) -> None:
         try:
-            await self._main.call(RetireQueue(queue.entry.name, queue.entry.topic_id))
+            await self._ask(RetireQueue(queue.entry.name, queue.entry.topic_id))
         except LonghallError as error:
             if error.code is not Code.UNKNOWN_QUEUE:
                 raise

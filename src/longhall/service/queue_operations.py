@@ -300,9 +300,10 @@ class StartMove(MessageOperation[MoveTask]):
 
 
 class CancelMove(Operation[MoveTask]):
-    """Stop a move. MOVE_UNKNOWN if there is none of this id."""
+    """Stop a move. MOVE_UNKNOWN if there is none of this id, or if it is not of the queue that is named."""
 
     task_id: str
+    queue: str = ""
 
 
 class ListMoves(MessageOperation[list[MoveTask]]):

@@ -59,6 +59,8 @@ TO_CONFIRM: Final = frozenset(
         Code.TOPIC_EXISTS,
         Code.UNKNOWN_MESSAGE,
         Code.MOVE_UNKNOWN,
+        Code.UNKNOWN_ENTRY,
+        Code.ENTRY_EXISTS,
     }
 )
 
@@ -80,13 +82,34 @@ class QueueViews(Protocol):
     def view(self, name: str) -> QueueView | None: ...
 
 
+class AccessGuard(Protocol):
+    """Permits or refuses operations of clients; fulfilled by `front.guard`."""
+
+    active: bool
+
+    def check(self, operation: Operation[Any], caller: Caller) -> Callable[[Any], Any] | None: ...
+
+    def check_describe(self, queue: str, caller: Caller) -> None: ...
+
+    def may_enter(self, caller: Caller, host: str) -> bool: ...
+
+
 @final
 class Router:
     """The service behind every door of this process."""
 
-    def __init__(self, local: LocalBroker, views: QueueViews, sessions: Sessions | None = None) -> None:
-        """The router of a lone node; `join` connects it to other processes."""
+    def __init__(
+        self,
+        local: LocalBroker,
+        views: QueueViews,
+        sessions: Sessions | None = None,
+        guard: AccessGuard | None = None,
+    ) -> None:
+        """The router of a lone node; `join` connects it to other processes. Without a guard
+        everything is permitted.
+        """
         self.sessions = sessions
+        self._guard = guard
         self._local = local
         self._views = views
         self._leadership: Leadership | None = None
@@ -146,22 +169,55 @@ class Router:
         """
         return self._views.view(name)
 
-    def find(self, name: str) -> Pending[QueueView]:
-        """The queue of this name, from the leader if it is not known here. UNKNOWN_QUEUE is confirmed."""
+    def find(self, name: str, caller: Caller) -> Pending[QueueView]:
+        """The queue of this name, from the leader if it is not known here. UNKNOWN_QUEUE is confirmed. ACCESS_REFUSED
+        comes first, whether the queue exists or not.
+        """
+        guard = self._guard
+        if guard is not None and guard.active:
+            try:
+                guard.check_describe(name, caller)
+            except LonghallError as error:
+                return failed(error)
         view = self._views.view(name)
-        return self.call(DescribeQueue(name)) if view is None else completed(view)
+        return self.dispatch(DescribeQueue(name), caller) if view is None else completed(view)
 
-    def call(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
-        """Carry out an operation. It never raises: a refusal is the error of the `Pending` that is returned."""
+    def call(self, operation: Operation[R], caller: Caller) -> Pending[R]:
+        """Carry out an operation of a client, if it is permitted. It never raises: a refusal is the error of the
+        `Pending` that is returned.
+        """
+        guard = self._guard
+        if guard is not None and guard.active:
+            try:
+                select = guard.check(operation, caller)
+            except LonghallError as error:
+                return failed(error)
+            if select is not None:
+                return started(_selected(self.pass_on(operation, caller), select))
+        return self.pass_on(operation, caller)
+
+    def pass_on(self, operation: Operation[R], caller: Caller) -> Pending[R]:
+        """Carry out an operation of a client that was permitted already, through the gate if there is one."""
         gate = self._gate
-        if gate is not None:
-            passed = gate.intercept(operation, caller)
-            if passed is not None:
-                return passed
-        return self.forward(operation, caller)
+        passed = gate.intercept(operation, caller) if gate is not None else None
+        return passed if passed is not None else self.dispatch(operation, caller)
 
-    def forward(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
-        """Carry out an operation as it is, past the gate."""
+    @property
+    def is_guarded(self) -> bool:
+        """True if operations need permissions."""
+        return self._guard is not None and self._guard.active
+
+    def may_enter(self, host: str, caller: Caller) -> bool:
+        """True if the caller may use a virtual host at all."""
+        return self._guard is None or self._guard.may_enter(caller, host)
+
+    def check(self, operation: Operation[Any], caller: Caller) -> None:
+        """Raises ACCESS_REFUSED if `call` would refuse this operation: for what is done without it in the end."""
+        if self._guard is not None and self._guard.active:
+            self._guard.check(operation, caller)
+
+    def dispatch(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
+        """Carry out an operation of Longhall itself, or one of a client that was permitted. It never raises."""
         try:
             elsewhere = self._in_groups(operation, caller) or self._of_session(operation, caller)
             if elsewhere is not None:
@@ -281,4 +337,9 @@ class Router:
         """Return messages whose receiver has gone away, without counting an attempt."""
         operation = undelivered(queue, deliveries)
         if operation is not None:
-            self.call(operation)
+            self.dispatch(operation)
+
+
+async def _selected(pending: Pending[R], select: Callable[[R], R]) -> R:
+    """The part of a reply that the caller may see."""
+    return select(await pending)

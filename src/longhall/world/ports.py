@@ -177,6 +177,10 @@ class World(Protocol):
     def network(self) -> Network: ...
 
     @property
+    def peers_network(self) -> Network:
+        """The network between nodes, which may use TLS."""
+
+    @property
     def entropy(self) -> Entropy: ...
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import pika
@@ -35,6 +36,10 @@ def get(channel: BlockingChannel, name: str, auto_ack: bool = True) -> Message |
             return method, properties, body
         time.sleep(0.02)
     return None
+
+
+def is_ready(channel: BlockingChannel, name: str, count: int) -> bool:
+    return bool(channel.queue_declare(name, passive=True).method.message_count == count)
 
 
 def bodies(channel: BlockingChannel, name: str, count: int) -> list[bytes]:
@@ -225,7 +230,7 @@ def test_what_is_given_back_comes_before_what_waits_behind_it(channel: BlockingC
     for body in (b"first", b"second", b"third"):
         channel.basic_publish("", queue, body)
     channel.basic_qos(prefetch_count=1)
-    seen = []
+    seen: list[tuple[bytes, bool]] = []
     for method, _, body in channel.consume(queue, inactivity_timeout=10):
         assert method is not None, seen
         seen.append((body, method.redelivered))
@@ -233,6 +238,36 @@ def test_what_is_given_back_comes_before_what_waits_behind_it(channel: BlockingC
             break
         channel.basic_nack(method.delivery_tag, requeue=True)
     assert seen == [(b"first", False)] + [(b"first", True)] * 29
+
+
+def test_messages_come_in_order_and_none_stays_behind_with_a_consumer_that_leaves(
+    connect: Connect, fresh_name: FreshName
+) -> None:
+    channel = connect().channel()
+    name = queue(channel, fresh_name("leaving"))
+    channel.confirm_delivery()
+    count = 600
+    for number in range(count):
+        channel.basic_publish("", name, str(number).encode())
+    done: list[int] = []
+    for leaving_after in (1, 40, 90, 150, count):
+        visitor = connect().channel()
+        visitor.basic_qos(prefetch_count=100)
+        seen: list[int] = []
+        for method, _, body in visitor.consume(name, inactivity_timeout=10):
+            assert method is not None, (len(done), seen)
+            seen.append(int(body))
+            if len(seen) % 10 == 0 or len(done) + len(seen) == count:
+                visitor.basic_ack(method.delivery_tag, multiple=True)
+            if len(seen) == leaving_after or len(done) + len(seen) == count:
+                break
+        assert seen == list(range(len(done), len(done) + len(seen)))
+        acknowledged = len(seen) if len(done) + len(seen) == count else len(seen) // 10 * 10
+        done += seen[:acknowledged]
+        visitor.connection.close()
+        left = count - len(done)
+        eventually(partial(is_ready, channel, name, left), "what was not acknowledged is back")
+    assert done == list(range(count))
 
 
 def test_a_limit_of_the_channel_is_changed_while_it_consumes(channel: BlockingChannel, fresh_name: FreshName) -> None:

@@ -29,8 +29,13 @@ def http(node: Node, method: str, path: str, body: object = None) -> Any:
 def produce(node: Node, topic: str, *values: bytes, **options: Any) -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 5, **options})
     failed: list[str] = []
+
+    def reported(error: Any, _: Any) -> None:
+        if error is not None:
+            failed.append(str(error))
+
     for value in values:
-        producer.produce(topic, value, key=b"key", on_delivery=lambda error, _: error and failed.append(str(error)))
+        producer.produce(topic, value, key=b"key", on_delivery=reported)
     assert producer.flush(20) == 0
     assert not failed
 

@@ -209,4 +209,4 @@ def test_what_needs_clear_text_is_refused_with_the_reason(sealed_node: Node, sqs
     ):
         with pytest.raises(Exception, match=r"409|400") as caught:
             http(sealed_node, method, path, body)
-        assert "ealed" in json.loads(caught.value.read())["message"]  # type: ignore[attr-defined]
+        assert "ealed" in json.loads(caught.value.read())["message"]

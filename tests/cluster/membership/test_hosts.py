@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from longhall.cluster.membership.hosts import Hosts
+from longhall.cluster.replication.full_sync import SET_ASIDE
 from longhall.coordination.ports import ShardState
 from longhall.errors import Code, LonghallError
 from simulation.replicas.host_names import name_of
@@ -122,6 +123,28 @@ def test_a_copy_moves_and_so_does_the_lead() -> None:
         await fleet.up(SECONDS)
         assert record(fleet).leader == fourth
         assert record(fleet).epoch > state.epoch
+
+    play(script)
+
+
+def test_a_node_whose_copy_is_damaged_joins_though_others_have_its_copies() -> None:
+    async def script(fleet: SimulatedCluster) -> None:
+        fleet.damage_allowed = True
+        fourth = spare(fleet)
+        gone = next(node for node in record(fleet).replicas if node != record(fleet).leader)
+        fleet.down.add(gone)
+        await fleet.stop(gone)
+        await ask(fleet, lambda hosts: hosts.move(gone, fourth))
+        await until(lambda: gone not in record(fleet).replicas and fourth in record(fleet).in_sync)
+        for path, inode in fleet.host(gone).platter.inodes():
+            if path.lstrip("/").startswith("shards") and inode.content:
+                inode.flip(len(inode.content) // 2, 1)
+        fleet.down.discard(gone)
+        await fleet.up(SECONDS)
+        assert any(path.lstrip("/").startswith(SET_ASIDE) for path, _ in fleet.host(gone).platter.inodes())
+        await asyncio.sleep(1.0)  # Until the leader has heard of it.
+        await ask(fleet, lambda hosts: hosts.add(gone))
+        await until(lambda: gone in record(fleet).in_sync)
 
     play(script)
 

@@ -153,8 +153,8 @@ async def spread_and_move(fleet: SimulatedCluster, wards: GroupProcesses) -> boo
         await asyncio.sleep(0.1)
     assert len(directory.spread()) == 3, "the hosts have wings without a placement"
     for number in range(6):
-        await leader.service.call(CreateQueue(f"q{number}", QueueSettings()))
-    await leader.service.call(SendMessages("q0", [Outgoing(body=b"here")]))
+        await leader.service.dispatch(CreateQueue(f"q{number}", QueueSettings()))
+    await leader.service.dispatch(SendMessages("q0", [Outgoing(body=b"here")]))
     await create_topic(leader.hall, "t", 2, {})
     page = await cluster_map.page("", "", 4)
     assert [row.name for row in page.partitions] == ["q0", "q1", "q2", "q3"]
@@ -180,7 +180,7 @@ async def spread_and_move(fleet: SimulatedCluster, wards: GroupProcesses) -> boo
             break
         await asyncio.sleep(0.1)
     assert (row.leader, row.group) == (target, rows[0].group)
-    received = await leader.service.call(ReceiveMessages("q0", 1, 0, 30_000))
+    received = await leader.service.dispatch(ReceiveMessages("q0", 1, 0, 30_000))
     assert (await balancer.balance(dry_run=True)).begun is False
     return [one.body for one in received] == [b"here"]
 

@@ -53,7 +53,7 @@ class Told:
 class World:
     """As much of one as connections need."""
 
-    network = RealNetwork()
+    network = peers_network = RealNetwork()
     entropy = RealEntropy()
 
 

@@ -271,7 +271,7 @@ class FakeQueues:
         self.tasks[task.task_id] = task
         return task
 
-    async def cancel_move(self, task_id: str) -> MoveTask:
+    async def cancel_move(self, task_id: str, queue: str = "") -> MoveTask:
         if task_id not in self.tasks:
             raise LonghallError(Code.MOVE_UNKNOWN)
         task = self.tasks[task_id]

@@ -18,16 +18,18 @@ from longhall.doors.sqs.signing import Verifier
 from longhall.doors.sqs.wire import faults
 from longhall.doors.sqs.wire.faults import Fault, SqsError
 from longhall.front.credentials import Credentials
+from longhall.front.identity import Principal
 from tests.doors.sqs.clients import client
 from tests.doors.sqs.refusing import refused
 from tests.doors.sqs.running import Running, running
+from tests.front.authentication import of_file
 
 SECRET = "wJalrXUtnFEMI/K7MDENG"
 HOST = "127.0.0.1:9324"
 
 
 def verifier() -> Verifier:
-    return Verifier(Credentials({"AKIA1": SECRET}))
+    return Verifier(of_file({"AKIA1": SECRET}))
 
 
 class Signed:
@@ -44,7 +46,7 @@ class Signed:
         self.body = body
         self.now_ms = int(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
 
-    def verify(self) -> str:
+    def verify(self) -> Principal:
         return verifier().verify(self.method, self.target, self.headers, self.body, self.now_ms)
 
     def fault(self) -> Fault:
@@ -72,8 +74,8 @@ class Signed:
     ],
 )
 def test_what_botocore_signs_is_good(target: str) -> None:
-    assert Signed(target).verify() == "AKIA1"
-    assert Signed(target, body=b"\x00\xff" * 1000, token="session").verify() == "AKIA1"
+    assert Signed(target).verify().user == "AKIA1"
+    assert Signed(target, body=b"\x00\xff" * 1000, token="session").verify().user == "AKIA1"
 
 
 def test_changes_on_the_way_are_seen() -> None:
@@ -107,7 +109,7 @@ def test_headers_that_matter_must_be_signed() -> None:
     assert lost.fault() is faults.WRONG_SIGNATURE
     extra = Signed()
     extra.headers[b"x-forwarded-for"] = b"1.2.3.4"
-    assert extra.verify() == "AKIA1"
+    assert extra.verify().user == "AKIA1"
 
 
 def test_wrong_secrets_keys_and_services() -> None:
@@ -121,7 +123,7 @@ def test_a_signature_holds_a_quarter_of_an_hour(minutes: float, good: bool) -> N
     late = Signed()
     late.now_ms += int(minutes * 60_000)
     if good:
-        assert late.verify() == "AKIA1"
+        assert late.verify().user == "AKIA1"
     else:
         assert late.fault() is faults.WRONG_SIGNATURE
 
@@ -194,11 +196,11 @@ def test_older_signatures_are_not_safe_enough(version: bytes) -> None:
 
 def test_a_new_secret_holds_at_once_and_the_old_one_no_more() -> None:
     credentials = Credentials({"AKIA1": SECRET})
-    checked = Verifier(credentials)
+    checked = Verifier(of_file(credentials))
     old, new = Signed(), Signed(secret="another")
-    assert checked.verify(old.method, old.target, old.headers, old.body, old.now_ms) == "AKIA1"
+    assert checked.verify(old.method, old.target, old.headers, old.body, old.now_ms).user == "AKIA1"
     credentials.replace({"AKIA1": "another"})
-    assert checked.verify(new.method, new.target, new.headers, new.body, new.now_ms) == "AKIA1"
+    assert checked.verify(new.method, new.target, new.headers, new.body, new.now_ms).user == "AKIA1"
     with pytest.raises(SqsError) as caught:
         checked.verify(old.method, old.target, old.headers, old.body, old.now_ms)
     assert caught.value.fault is faults.WRONG_SIGNATURE
@@ -240,7 +242,7 @@ def test_a_presigned_url_holds_as_long_as_it_says(guarded: Running) -> None:
     target = presigned(guarded, expires_s=3600).removeprefix(guarded.url).encode()
     now_ms = int(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
     headers = {b"host": f"127.0.0.1:{guarded.port}".encode()}
-    assert verifier().verify(b"GET", target, headers, b"", now_ms + 59 * 60_000) == "AKIA1"
+    assert verifier().verify(b"GET", target, headers, b"", now_ms + 59 * 60_000).user == "AKIA1"
     for late_ms, fault in ((61 * 60_000, faults.EXPIRED), (-16 * 60_000, faults.WRONG_SIGNATURE)):
         with pytest.raises(SqsError) as caught:
             verifier().verify(b"GET", target, headers, b"", now_ms + late_ms)

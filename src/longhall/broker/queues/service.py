@@ -13,7 +13,7 @@ from typing import Any, Final, final
 
 from longhall.broker.feature_gates import may_forget_sends
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.pending import Pending, completed, started
+from longhall.broker.pending import Pending, completed, started, when_acknowledged, when_committed
 from longhall.broker.queues.audit.audit_log import audits, note_lanes
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
 from longhall.broker.queues.dead_letters.late_arrivals import bury_sends, letters_of_deleted
@@ -32,8 +32,9 @@ from longhall.broker.queues.outbox.arrivals import take_in
 from longhall.broker.queues.outbox.outbox_delivery import OutboxDelivery
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.answer import answer
+from longhall.broker.queues.sending.batch_send import send
 from longhall.broker.queues.sending.queue_appends import QueueAppends
-from longhall.broker.queues.sending.send import send, send_parcel
+from longhall.broker.queues.sending.send import send_parcel
 from longhall.broker.queues.sending.settle_with_sends import settle_with_sends
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.queues.upkeep.expirer import Expirer
@@ -42,7 +43,7 @@ from longhall.broker.queues.upkeep.recent_deletions import RecentDeletions
 from longhall.broker.queues.upkeep.resizer import Resizer
 from longhall.broker.queues.upkeep.rewind import START, Destination, fork, rewind
 from longhall.broker.queues.write import together, write_queue, write_staging
-from longhall.broker.waiting import committed, when_acknowledged, when_committed
+from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD, INTERNAL_PREFIX
 from longhall.queues.events import Purged, Switched
@@ -215,13 +216,16 @@ class QueueService:
 
     def send(self, name: str, messages: Outgoings) -> Pending[Accepteds]:
         """Accept or refuse each of these messages. Those for a deleted queue may become dead letters."""
+        queue = self._hall.running_queue(name)
+        if queue is not None:
+            return send(self._hall, self.stager, queue, messages)
         letters = letters_of_deleted(self._hall, name)
-        if letters is not None:
-            pending: Pending[Accepteds] = Pending()
-            pending.decide(bury_sends(self._hall, letters, name, messages))
-            when_acknowledged(self._hall, letters.shard, pending, letters.acknowledgers)
-            return pending
-        return send(self._hall, self.stager, self._find(name), messages)
+        if letters is None:
+            raise _unknown(name)
+        pending: Pending[Accepteds] = Pending()
+        pending.decide(bury_sends(self._hall, letters, name, messages))
+        when_acknowledged(self._hall, letters.shard, pending, letters.acknowledgers)
+        return pending
 
     def receive(
         self,
@@ -432,9 +436,9 @@ class QueueService:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{target}'.")
         return await self.mover.start_move(self._find(source), target, rate_max, ids or [], filter)
 
-    async def cancel_move(self, task_id: str) -> MoveTask:
-        """Stop a move."""
-        return await self.mover.cancel_move(task_id)
+    async def cancel_move(self, task_id: str, queue: str = "") -> MoveTask:
+        """Stop a move, of this queue if one is named."""
+        return await self.mover.cancel_move(task_id, queue)
 
     def moves(self, source: str) -> Moves:
         """The moves of a queue, the newest first."""
@@ -443,8 +447,12 @@ class QueueService:
     def _find(self, name: str) -> RunningQueue:
         queue = self._hall.running_queue(name)
         if queue is None:
-            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+            raise _unknown(name)
         return queue
+
+
+def _unknown(name: str) -> LonghallError:
+    return LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
 
 
 def _log_failure(done: Pending[Any]) -> None:

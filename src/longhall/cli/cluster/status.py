@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import ssl
 from typing import TYPE_CHECKING
 
 from longhall.cli.exits import CommandError, Exit
@@ -81,11 +82,14 @@ def ask(place: str) -> ClusterView:
     """The view of one node. Raises CommandError if it does not answer, or is not in a cluster."""
     import msgspec
 
-    from longhall.cli.addresses import parse_http_address, unreachable
+    from longhall.cli.addresses import parse_http_address, unreachable, untrusted, wants_tls
+    from longhall.cli.profiles import find_tls
+    from longhall.client.tls import http_connection
     from longhall.console.cluster_view import ClusterView
 
     where = parse_http_address(place)
-    connection = http.client.HTTPConnection(where.host, where.port, timeout=TIMEOUT_S)
+    tls = find_tls(None)
+    connection = http_connection(where.host, where.port, tls.context() if wants_tls(place, tls) else None, TIMEOUT_S)
     try:
         connection.request("GET", "/cluster")
         answer = connection.getresponse()
@@ -94,6 +98,8 @@ def ask(place: str) -> ClusterView:
         raise CommandError(
             f"what answers at {place} does not speak HTTP; give the HTTP address with --address"
         ) from None
+    except ssl.SSLError as error:
+        raise untrusted(where, error) from None
     except OSError:
         raise unreachable(where) from None
     finally:

@@ -54,7 +54,7 @@ class InputOptions(NamedTuple):
 
         if self.archive:
             return ArchiveInput(job.spark, self.archive)
-        return LiveInput(job.spark, job.bootstrap, *self.http_target(profile))
+        return LiveInput(job.spark, job.bootstrap, *self.http_target(profile)[:3])
 
 
 def period_of(since: str, until: str) -> Period:

@@ -32,7 +32,7 @@ def redrive(
     from longhall.pipeline.queue_tables import LIVE, redrive, run_query
 
     with options.start_job("redrive") as job:
-        tables = LiveInput(job.spark, job.bootstrap, *find_http(http, options.profile)).tables(queue)
+        tables = LiveInput(job.spark, job.bootstrap, *find_http(http, options.profile)[:3]).tables(queue)
 
         def work() -> int:
             chosen = run_query(job.spark, tables.register(prefix="", names=LIVE), query)

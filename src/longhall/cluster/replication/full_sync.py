@@ -6,6 +6,7 @@
     history       entries that were committed here must be part of the leader's history; otherwise nothing is replaced,
                   unless an operator has said that they may be lost
     switch        a mark says that the new copy is complete; only then is the old data set aside and replaced
+    no replica    a node that the record does not name as one sets a damaged copy aside, and copies nothing
     proof         the old data is removed when the new copy has become in sync; data that an operator gave up stays
 
 A crash before the mark leaves the old data as it was; after a crash behind the mark the next start finishes the switch.
@@ -233,6 +234,24 @@ async def full_sync_beside(
         directories[f"{INCOMING}/{directory}"] = None
     for directory in sorted(directories, reverse=True):
         disk.sync_directory(directory)
+    _mark_complete(disk, history)
+
+
+def set_copy_aside(disk: Disk) -> None:
+    """Begin without a copy, and keep the old one beside it. It is for a node that is no replica any more and cannot
+    read what it has: if the node is wanted as a replica again, its leader gives it everything.
+    """
+    if disk.exists(INCOMING):
+        disk.remove(INCOMING)
+    for directory in DIRECTORIES:
+        disk.make_directory(f"{INCOMING}/{directory}")
+        disk.sync_directory(f"{INCOMING}/{directory}")
+    _mark_complete(disk, None)
+    finish_switch(disk)
+
+
+def _mark_complete(disk: Disk, history: LogHistory | None) -> None:
+    """Say that the new copy is complete, and where the old one goes."""
     mark = disk.open(WHOLE, create=True)
     mark.write_at(0, (_place_for_old(disk, history).encode(),))
     disk.sync_now(mark)

@@ -13,14 +13,13 @@ from typing import Final, final
 
 import msgspec
 
-from longhall.broker.fetch import PartitionFetch, supply
+from longhall.broker.fetch import read_log
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.cluster.rpc.peers import Audience, Peers
 from longhall.cluster.rpc.wire import decode
 from longhall.errors import Code, LonghallError
 from longhall.log.epochs import Epochs
-from longhall.log.segment_reads import Supplied
 from longhall.log.segment_repair import Stretch, valid_headers
 from longhall.records.batch import BatchHeader
 
@@ -95,14 +94,10 @@ class RepairSource:
 
 async def read_batches(hall: Hall, partition: Partition, first: int, behind: int) -> bytes:
     """Whole batches from the one that holds `first` on, each checked: at least one, if there is one before `behind`."""
-    supplied: Supplied | None = None
-    while True:
-        read = partition.log.read(first, PIECE_BYTES, behind, supplied)
-        if read.code is not None:
-            raise LonghallError(read.code, f"partition {partition.log.partition} cannot be read at {first}")
-        if read.cold is None:
-            return b"".join(read.buffers)
-        supplied = await supply(hall, PartitionFetch(partition, 0, 0, -1), read.cold)
+    read = await read_log(hall, partition, first, PIECE_BYTES, behind)
+    if read.code is not None:
+        raise LonghallError(read.code, f"partition {partition.log.partition} cannot be read at {first}")
+    return b"".join(read.buffers)
 
 
 async def gather(

@@ -29,8 +29,11 @@ class Operation(msgspec.Struct, Generic[R_co], array_like=True, tag=True):
 class Caller(msgspec.Struct, array_like=True, frozen=True):
     """The client, as verified by the process that has its connection."""
 
-    identity: str = ""  # An access key; empty without authentication.
+    identity: str = ""  # A user, or an access key of the file of credentials; empty without authentication.
     address: str = ""
+    tenant: str = ""  # Empty without authentication.
+    kind: str = ""  # See `front/identity.py`; empty without authentication.
+    tls: bool = False  # True if the client's connection is encrypted.
 
 
 NOBODY_IN_PARTICULAR: Final = Caller()

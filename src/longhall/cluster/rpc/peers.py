@@ -106,7 +106,7 @@ class Peers:
         self.refused = dict.fromkeys(REASONS, 0)  # Refused connections by reason.
         self.level = OLDEST  # The feature level that is written here,
         self.level_max = NEWEST  # and the newest one that is read here.
-        self._network = world.network
+        self._network = world.peers_network
         self._entropy = world.entropy
         self._hall_id = hall_id
         self._secrets = secrets if secrets is not None else Secrets()

@@ -112,7 +112,8 @@ class Forking(Destination, kw_only=True, forbid_unknown_fields=True):
 async def peek_messages(service: Router, asked: Asked) -> Reply:
     """GET /queues/*/messages"""
     wish = asked.question(Peeking)
-    return Reply(_page(await service.call(PeekMessages(asked.name, wish.count, wish.after, wish.settled))))
+    operation = PeekMessages(asked.name, wish.count, wish.after, wish.settled)
+    return Reply(_page(await service.call(operation, asked.caller)))
 
 
 async def list_leases(service: Router, asked: Asked) -> Reply:
@@ -148,15 +149,15 @@ async def search_messages(service: Router, asked: Asked) -> Reply:
 async def rewind_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/rewind"""
     await service.call(RewindQueue(asked.name, asked.read(Destination).place()), asked.caller)
-    return Reply(await shape_of(service, await found(service, asked.name)))
+    return Reply(await shape_of(service, await found(service, asked.name, asked.caller), asked.caller))
 
 
 async def fork_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/fork"""
     wish = asked.read(Forking)
-    settings = understood_settings(wish.settings, (await found(service, asked.name)).settings)
+    settings = understood_settings(wish.settings, (await found(service, asked.name, asked.caller)).settings)
     view = await service.call(ForkQueue(asked.name, wish.name, wish.place(), settings), asked.caller)
-    return Reply(await shape_of(service, view), HTTPStatus.CREATED)
+    return Reply(await shape_of(service, view, asked.caller), HTTPStatus.CREATED)
 
 
 def _page(page: Page) -> PageOut:

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from longhall.cluster.rpc.operation import Caller
 from longhall.console.api.asked import BYTES, Asked, Reply
 from longhall.console.api.bodies import (
     Given,
@@ -209,7 +210,7 @@ class Results(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 async def send_messages(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/messages"""
-    priorities = await _priorities_of(service, asked.name)
+    priorities = await _priorities_of(service, asked.name, asked.caller)
     if asked.content_type == BYTES:
         outgoings = [_raw(asked)]
     else:
@@ -224,10 +225,10 @@ async def send_messages(service: Router, asked: Asked) -> Reply:
     return Reply(Sent(messages=[sent_one(answer) for answer in answers]))
 
 
-async def _priorities_of(service: Router, name: str) -> int:
+async def _priorities_of(service: Router, name: str, caller: Caller) -> int:
     """The levels of a queue. A deleted queue has one: its messages may become dead letters, or the broker refuses."""
     try:
-        return (await service.find(name)).settings.priorities
+        return (await service.find(name, caller)).settings.priorities
     except LonghallError as error:
         if error.code is not Code.UNKNOWN_QUEUE:
             raise
@@ -279,7 +280,7 @@ def outgoing_of(fields: MessageFields, body: bytes) -> Outgoing:
 async def receive_messages(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/receive"""
     wish = asked.read(Receiving)
-    count = bounded_count(wish.count, (await service.find(asked.name)).settings.message_bytes_max)
+    count = bounded_count(wish.count, (await service.find(asked.name, asked.caller)).settings.message_bytes_max)
     operation = ReceiveMessages(asked.name, count, wish.wait_ms, wish.lease_ms, wish.attempt_id, wish.filter)
     deliveries = await service.call(operation, asked.caller)
     return Reply(Received(messages=[message_out(delivery) for delivery in deliveries]))
@@ -288,7 +289,7 @@ async def receive_messages(service: Router, asked: Asked) -> Reply:
 async def receive_any(service: Router, asked: Asked) -> Reply:
     """POST /receive"""
     wish = asked.read(ReceivingAny)
-    size = max([(await service.find(name)).settings.message_bytes_max for name in wish.queues])
+    size = max([(await service.find(name, asked.caller)).settings.message_bytes_max for name in wish.queues])
     count = bounded_count(wish.count, size)
     operation = ReceiveFromAny(wish.queues, count, wish.wait_ms, wish.lease_ms, wish.filter)
     received = await service.call(operation, asked.caller)

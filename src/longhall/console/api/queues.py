@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from longhall.cluster.rpc.operation import Caller
 from longhall.console.api.asked import Asked, Reply
 from longhall.console.api.settings import Fields, shown_settings, understood_settings
 from longhall.errors import Code, LonghallError
@@ -93,9 +94,9 @@ async def create_queue(service: Router, asked: Asked) -> Reply:
     wish = asked.read(NewQueue)
     settings = understood_settings(wish.settings)
     check_fifo_name(wish.name, settings)
-    await _check_letters(service, wish.name, settings)
+    await _check_letters(service, wish.name, settings, asked.caller)
     view = await service.call(CreateQueue(wish.name, settings, wish.topic), asked.caller)
-    return Reply(await shape_of(service, view), HTTPStatus.CREATED)
+    return Reply(await shape_of(service, view, asked.caller), HTTPStatus.CREATED)
 
 
 def check_fifo_name(name: str, settings: QueueSettings) -> None:
@@ -115,7 +116,7 @@ async def list_queues(service: Router, asked: Asked) -> Reply:
     page = names[begin : begin + wish.limit]
     rows: list[QueueRow] = []
     for at in range(0, len(page), SLICE_QUEUES):
-        found_rows = await asyncio.gather(*(_row(service, name) for name in page[at : at + SLICE_QUEUES]))
+        found_rows = await asyncio.gather(*(_row(service, name, asked.caller) for name in page[at : at + SLICE_QUEUES]))
         rows += [row for row in found_rows if row is not None]
         await asyncio.sleep(0)
     more = begin + wish.limit < len(names)
@@ -124,19 +125,19 @@ async def list_queues(service: Router, asked: Asked) -> Reply:
 
 async def describe_queue(service: Router, asked: Asked) -> Reply:
     """GET /queues/*"""
-    return Reply(await shape_of(service, await found(service, asked.name)))
+    return Reply(await shape_of(service, await found(service, asked.name, asked.caller), asked.caller))
 
 
 async def alter_queue(service: Router, asked: Asked) -> Reply:
     """PATCH /queues/*"""
-    view = await found(service, asked.name)
+    view = await found(service, asked.name, asked.caller)
     settings = understood_settings(asked.read(Altered).settings, view.settings)
     for name in _DECIDED:
         if getattr(settings, name) != getattr(view.settings, name):
             raise LonghallError(Code.INVALID_CONFIGURATION, f"{name} is decided when a queue is made; make another one")
-    await _check_letters(service, view.name, settings)
+    await _check_letters(service, view.name, settings, asked.caller)
     await service.call(ConfigureQueue(view.name, settings), asked.caller)
-    return Reply(await shape_of(service, await found(service, view.name)))
+    return Reply(await shape_of(service, await found(service, view.name, asked.caller), asked.caller))
 
 
 async def delete_queue(service: Router, asked: Asked) -> Reply:
@@ -148,26 +149,26 @@ async def delete_queue(service: Router, asked: Asked) -> Reply:
 async def purge_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/purge"""
     await service.call(PurgeQueue(asked.name), asked.caller)
-    return Reply(await shape_of(service, await found(service, asked.name)))
+    return Reply(await shape_of(service, await found(service, asked.name, asked.caller), asked.caller))
 
 
 async def pause_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/pause"""
     await service.call(SwitchQueue(asked.name, True), asked.caller)
-    return Reply(await shape_of(service, await found(service, asked.name)))
+    return Reply(await shape_of(service, await found(service, asked.name, asked.caller), asked.caller))
 
 
 async def resume_queue(service: Router, asked: Asked) -> Reply:
     """POST /queues/*/resume"""
     await service.call(SwitchQueue(asked.name, False), asked.caller)
-    return Reply(await shape_of(service, await found(service, asked.name)))
+    return Reply(await shape_of(service, await found(service, asked.name, asked.caller), asked.caller))
 
 
-async def _row(service: Router, name: str) -> QueueRow | None:
+async def _row(service: Router, name: str, caller: Caller) -> QueueRow | None:
     """A queue for the list; None if it was deleted meanwhile."""
     try:
-        view = await found(service, name)
-        depth = await service.call(MeasureQueue(name))
+        view = await found(service, name, caller)
+        depth = await service.call(MeasureQueue(name), caller)
     except LonghallError as error:
         if error.code is Code.UNKNOWN_QUEUE:
             return None
@@ -177,12 +178,12 @@ async def _row(service: Router, name: str) -> QueueRow | None:
     )
 
 
-async def found(service: Router, name: str) -> QueueView:
+async def found(service: Router, name: str, caller: Caller) -> QueueView:
     """The queue of this name, as its leader knows it. Raises UNKNOWN_QUEUE."""
-    return await service.call(DescribeQueue(name))
+    return await service.call(DescribeQueue(name), caller)
 
 
-async def _check_letters(service: Router, name: str, settings: QueueSettings) -> None:
+async def _check_letters(service: Router, name: str, settings: QueueSettings, caller: Caller) -> None:
     """Raises INVALID_CONFIGURATION unless the dead-letter queue exists and is another queue."""
     letters = settings.dead_letters
     if letters is None:
@@ -190,7 +191,7 @@ async def _check_letters(service: Router, name: str, settings: QueueSettings) ->
     if letters.queue == name:
         raise LonghallError(Code.INVALID_CONFIGURATION, "a queue cannot keep its own dead letters; name another one")
     try:
-        await found(service, letters.queue)
+        await found(service, letters.queue, caller)
     except LonghallError as error:
         if error.code is not Code.UNKNOWN_QUEUE:
             raise
@@ -198,7 +199,7 @@ async def _check_letters(service: Router, name: str, settings: QueueSettings) ->
         raise LonghallError(Code.INVALID_CONFIGURATION, said) from None
 
 
-async def shape_of(service: Router, view: QueueView) -> QueueShape:
+async def shape_of(service: Router, view: QueueView, caller: Caller) -> QueueShape:
     """A queue for JSON."""
     return QueueShape(
         name=view.name,
@@ -206,8 +207,8 @@ async def shape_of(service: Router, view: QueueView) -> QueueShape:
         created_ms=view.created_ms,
         modified_ms=view.modified_ms,
         paused=view.paused,
-        depth=await service.call(MeasureQueue(view.name)),
-        counts=await service.call(CountQueue(view.name)),
-        dead_letters_of=await service.call(ListDeadLetterSources(view.name)),
+        depth=await service.call(MeasureQueue(view.name), caller),
+        counts=await service.call(CountQueue(view.name), caller),
+        dead_letters_of=await service.call(ListDeadLetterSources(view.name), caller),
         settings=shown_settings(view.settings),
     )

@@ -9,6 +9,7 @@ import msgspec
 
 from longhall.console.http import Response
 from longhall.errors import Code, LonghallError
+from longhall.front.guard import AccessRefused
 
 
 class ApiRefusal(msgspec.Struct):
@@ -19,12 +20,14 @@ class ApiRefusal(msgspec.Struct):
 
 
 _BY_STATUS: Final = {
+    HTTPStatus.FORBIDDEN: (Code.ACCESS_REFUSED,),
     HTTPStatus.NOT_FOUND: (
         Code.UNKNOWN_TOPIC,
         Code.UNKNOWN_TOPIC_ID,
         Code.UNKNOWN_QUEUE,
         Code.UNKNOWN_EXCHANGE,
         Code.UNKNOWN_VIRTUAL_HOST,
+        Code.UNKNOWN_ENTRY,
         Code.MOVE_UNKNOWN,
         Code.GROUP_UNKNOWN,
         Code.UNKNOWN_MESSAGE,
@@ -47,6 +50,8 @@ _BY_STATUS: Final = {
         Code.NOT_ARCHIVED,
         Code.QUEUE_EXISTS,
         Code.EXCHANGE_IN_USE,
+        Code.ENTRY_EXISTS,
+        Code.ENTRY_IN_USE,
         Code.QUEUE_IN_USE,
         Code.QUEUE_NOT_EMPTY,
         Code.QUEUE_DELETED_RECENTLY,
@@ -139,8 +144,16 @@ def refusal_of(code: Code, message: str = "") -> ApiRefusal:
     return ApiRefusal(code.value, message)
 
 
+def visible(error: LonghallError) -> LonghallError:
+    """A refusal without what the client must not know: a queue that it may not see does not exist for it."""
+    if isinstance(error, AccessRefused) and error.hidden:
+        return LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{error.need.name}'.")
+    return error
+
+
 def refuse(error: LonghallError) -> Response:
     """A refusal as a complete response."""
+    error = visible(error)
     refusal = refusal_of(error.code, str(error))
     status = STATUS[error.code]
     headers = RETRY_AFTER if status is HTTPStatus.SERVICE_UNAVAILABLE else ""

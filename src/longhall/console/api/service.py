@@ -4,7 +4,7 @@ The HTTP API of queues and the management API of RabbitMQ differ in their dialec
 they say what they refuse.
 
 Invariant: every response is JSON with a matching status, and no exception leaves `begin` or the work that it began.
-Without credentials the API is open on loopback only, and there to programs only: a web page in a browser must not be
+Without authentication the API is open on loopback only, and there to programs only: a web page in a browser must not be
 able to purge a queue, so requests from another origin, or for a host name that is not the machine's own, are refused.
 
 It knows nothing of queues: the handlers do.
@@ -22,15 +22,18 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from longhall.cluster.rpc.operation import Caller
 from longhall.console.api.asked import BYTES, JSON, Asked, Reply
 from longhall.console.api.content_digest import digest_header, verify_digest, wanted_digest
 from longhall.console.api.refusals import ApiRefusal, refuse
 from longhall.console.http import Response, Work
+from longhall.console.route_permissions import permission_of
 from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
+from longhall.front.authenticator import DoorAuthentication
 from longhall.front.calls import HttpCall
-from longhall.front.credentials import Credentials
+from longhall.front.guard import Guard
+from longhall.front.identity import ANONYMOUS, Principal, caller_of
+from longhall.front.origins import Origin
 from longhall.front.refused_requests import RefusedRequests
 from longhall.service.router import Router
 
@@ -61,8 +64,8 @@ class Dialect(Protocol):
 
     prefix: str
 
-    def who(self, headers: dict[bytes, bytes], peer: str) -> str | None:
-        """The identity of the client; None if it must log in first."""
+    def who(self, headers: dict[bytes, bytes], peer: str, origin: Origin | None) -> Principal | None:
+        """The client; None if it must log in first."""
 
     def refused(self, status: HTTPStatus, line: str) -> Response:
         """The refusal of a request by its form."""
@@ -76,15 +79,18 @@ class Dialect(Protocol):
 
 @final
 class QueueDialect:
-    """The dialect of the HTTP API of queues. Without credentials a client is known by its address."""
+    """The dialect of the HTTP API of queues. Without authentication a client is known by its address."""
 
     prefix = "/api/v1/"
 
-    def __init__(self, credentials: Credentials | None = None) -> None:
-        self._credentials = credentials
+    def __init__(self, authentication: DoorAuthentication | None = None) -> None:
+        self._authentication = authentication
 
-    def who(self, headers: dict[bytes, bytes], peer: str) -> str | None:
-        return peer if self._credentials is None else self._credentials.basic(headers.get(b"authorization"))
+    def who(self, headers: dict[bytes, bytes], peer: str, origin: Origin | None) -> Principal | None:
+        authentication = self._authentication
+        if authentication is None or not authentication.required:
+            return ANONYMOUS.shown_as(peer)
+        return authentication.of_request(headers.get(b"authorization"), origin, peer)
 
     def refused(self, status: HTTPStatus, line: str) -> Response:
         code = status.phrase.lower().replace(" ", "-")
@@ -102,8 +108,8 @@ class QueueDialect:
 
 @final
 class Api:
-    """One API of a node. `closed` is the reason to refuse all requests; empty to serve them. Without credentials only
-    requests for a name of the machine itself are served.
+    """One API of a node. `closed` is the reason to refuse all requests; empty to serve them. Without authentication
+    only requests for a name of the machine itself are served.
     """
 
     body_bytes_max = BODY_BYTES_MAX
@@ -113,14 +119,16 @@ class Api:
         service: Router,
         routes: tuple[Route, ...],
         budget: Budget,
-        credentials: Credentials | None = None,
+        authentication: DoorAuthentication | None = None,
         closed: str = "",
         dialect: Dialect | None = None,
+        access: Guard | None = None,
     ) -> None:
+        self._access = access
         self.budget = budget
         self._service = service
-        self._credentials = credentials
-        self._dialect = dialect if dialect is not None else QueueDialect(credentials)
+        self._authentication = authentication
+        self._dialect = dialect if dialect is not None else QueueDialect(authentication)
         self.prefix = self._dialect.prefix
         self._closed = closed
         self._stopping = False
@@ -137,7 +145,10 @@ class Api:
 
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """See `console.http.Service`."""
-        who = self._dialect.who(call.headers, call.connection.peer)
+        try:
+            who = self._dialect.who(call.headers, call.connection.peer, call.connection.origin)
+        except LonghallError as error:
+            return Work(_answered(self._dialect.refuse(error)), False)
         refusal = self._refusal(call, who)
         if refusal is not None:
             return Work(_answered(refusal), False)
@@ -167,7 +178,7 @@ class Api:
                 except LonghallError as error:
                     return Work(_answered(self._dialect.refuse(error)), False)
             wanted = wanted_digest(call.headers.get(b"want-content-digest"))
-            asked = Asked(found, dict(fields), call.body, kind, Caller(who, call.connection.peer), wanted)
+            asked = Asked(found, dict(fields), call.body, kind, caller_of(who, call.connection.peer), wanted)
             return Work(self._answer(route, asked), route.waits)
         if allowed:
             line = f"use {' or '.join(allowed)}"
@@ -184,6 +195,8 @@ class Api:
 
     async def _answer(self, route: Route, asked: Asked) -> Response:
         try:
+            if self._access is not None and self._access.active:
+                self._permit(self._access, route, asked)
             reply = await route.handler(self._service, asked)
             if isinstance(reply.value, bytes):  # Bytes have no field for a checksum, so the response always has one.
                 headers = digest_header(asked.digest or "crc32c", reply.value)
@@ -199,9 +212,17 @@ class Api:
             _log.exception("handler failed", extra={"route": f"{route.method} {route.path}"})
             return self._dialect.refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
 
+    def _permit(self, access: Guard, route: Route, asked: Asked) -> None:
+        """Raises ACCESS_REFUSED if the route needs a permission that the client does not have."""
+        permission = permission_of(self.prefix, route.method, route.path)
+        if permission is None:
+            raise LonghallError(Code.ACCESS_REFUSED, f"no permission is known for {route.method} {route.path}")
+        if permission.need is not None:
+            access.require(asked.caller, [(permission.need,)])
+
     # Authentication
 
-    def _refusal(self, call: HttpCall, who: str | None) -> Response | None:
+    def _refusal(self, call: HttpCall, who: Principal | None) -> Response | None:
         """The refusal of a request that must not be handled; None if it is allowed."""
         if self._stopping:
             return self._dialect.refuse(LonghallError(Code.NOT_READY, "the node is stopping; ask again in a moment"))
@@ -212,11 +233,12 @@ class Api:
         origin = headers.get(b"origin")
         if origin is not None and origin.partition(b"://")[2] != host:
             return self._dialect.refused(HTTPStatus.FORBIDDEN, "pages of other sites may not ask")
-        if self._credentials is None and not _is_own_name(host.decode("latin-1")):
+        asks = self._authentication is not None and self._authentication.required
+        if not asks and not _is_own_name(host.decode("latin-1")):
             line = "ask 127.0.0.1 or localhost: other names are refused here"
             return self._dialect.refused(HTTPStatus.FORBIDDEN, line)
         if who is None:
-            line = "show an access key and its secret, as HTTP Basic authentication does"
+            line = "show a user and its password (or an access key and its secret) as HTTP Basic, or a token as Bearer"
             return self._dialect.refused(HTTPStatus.UNAUTHORIZED, line)
         call.connection.know()
         if call.body and not self._dialect.accepts(

@@ -1,13 +1,9 @@
-"""Virtual hosts, and who may log in: the truth of today, in RabbitMQ's shapes.
-
-Logins are the access keys of `--credentials`; without them every login is accepted. Each may do everything. There are
-no users to create: such requests are refused with the reason.
-"""
+"""Virtual hosts in RabbitMQ's shapes, and what is the same for everybody. Users and permissions: `permissions`."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, Final, final
+from typing import Final, final
 
 from longhall.console.api.asked import Asked, Reply
 from longhall.console.management.pages import Row, listed, shown
@@ -19,65 +15,20 @@ from longhall.exchanges.names import DEFAULT_HOST
 from longhall.service.exchange_operations import AddVirtualHost, ListVirtualHosts, RemoveVirtualHost
 from longhall.service.router import Router
 
-TAGS: Final = ["administrator"]
-NO_USERS: Final = (
-    "users and permissions are not stored: logins are the access keys of the node's --credentials, and without them "
-    "every login is accepted"
-)
-HASHING: Final = "rabbit_password_hashing_sha256"
+NO_LIMITS: Final = "limits of users and virtual hosts, and topic permissions, are not stored"
 
 
 @final
 class AccessHandlers:
-    """The handlers of virtual hosts, users and permissions."""
+    """The handlers of virtual hosts, and of what there is none."""
 
     def __init__(self, node: ManagedNode, rates: Rates) -> None:
         self._node = node
         self._rates = rates
 
-    def _users(self, asked: Asked) -> list[str]:
-        """Those who may log in. Without credentials that is everybody: the one who asks stands for all."""
-        return self._node.users or [asked.caller.identity]
-
-    async def whoami(self, service: Router, asked: Asked) -> Reply:
-        """GET whoami"""
-        return Reply({"name": asked.caller.identity, "tags": TAGS, "is_internal_user": True})
-
-    async def list_users(self, service: Router, asked: Asked) -> Reply:
-        """GET users"""
-        return await listed(asked, [_user(name) for name in self._users(asked)])
-
-    async def show_user(self, service: Router, asked: Asked) -> Reply:
-        """GET users/NAME"""
-        if asked.name not in self._users(asked):
-            raise LonghallError(Code.UNKNOWN_MEMBER, f"no user '{asked.name}'")
-        return shown(asked, _user(asked.name))
-
-    async def list_permissions(self, service: Router, asked: Asked) -> Reply:
-        """GET permissions, vhosts/VHOST/permissions"""
-        hosts = await service.call(ListVirtualHosts(), asked.caller)
-        if asked.names:
-            await check_host(service, asked.caller, asked.name)
-            hosts = [asked.name]
-        return await listed(asked, [_permission(user, host) for host in hosts for user in self._users(asked)])
-
-    async def list_of_user(self, service: Router, asked: Asked) -> Reply:
-        """GET users/NAME/permissions"""
-        await self.show_user(service, asked)
-        hosts = await service.call(ListVirtualHosts(), asked.caller)
-        return await listed(asked, [_permission(asked.name, host) for host in hosts])
-
-    async def show_permission(self, service: Router, asked: Asked) -> Reply:
-        """GET permissions/VHOST/USER"""
-        host, user = asked.names
-        await check_host(service, asked.caller, host)
-        if user not in self._users(asked):
-            raise LonghallError(Code.UNKNOWN_MEMBER, f"no user '{user}'")
-        return shown(asked, _permission(user, host))
-
-    async def refuse_users(self, service: Router, asked: Asked) -> Reply:
-        """PUT and DELETE of users, permissions and limits"""
-        raise LonghallError(Code.INVALID_REQUEST, NO_USERS)
+    async def refuse_limits(self, service: Router, asked: Asked) -> Reply:
+        """PUT and DELETE of limits and topic permissions"""
+        raise LonghallError(Code.INVALID_REQUEST, NO_LIMITS)
 
     async def list_nothing(self, service: Router, asked: Asked) -> Reply:
         """GET of what there is none: topic permissions, limits, runtime parameters, deprecated features"""
@@ -130,11 +81,3 @@ class AccessHandlers:
         """DELETE vhosts/NAME"""
         await service.call(RemoveVirtualHost(asked.name), asked.caller)
         return NO_CONTENT
-
-
-def _user(name: str) -> Row:
-    return {"name": name, "tags": TAGS, "password_hash": "", "hashing_algorithm": HASHING, "limits": {}}
-
-
-def _permission(user: str, host: str) -> dict[str, Any]:
-    return {"user": user, "vhost": host, "configure": ".*", "write": ".*", "read": ".*"}

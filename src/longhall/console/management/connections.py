@@ -125,7 +125,9 @@ def _connection(node: str, one: ConnectionView) -> Row:
         "port": one.local_port,
         "peer_host": one.peer,
         "peer_port": one.peer_port,
-        "ssl": False,
+        "ssl": one.is_tls,
+        **({"ssl_protocol": one.tls_version, "ssl_cipher": one.cipher} if one.tls_version else {}),
+        **({"peer_cert_subject": one.certificate} if one.certificate else {}),
         "pid": one.session,
         "send_pend": 0,
     }

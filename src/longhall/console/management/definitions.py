@@ -20,7 +20,6 @@ import msgspec
 from longhall.broker.queue_policies import queue_type
 from longhall.cluster.rpc.operation import Caller
 from longhall.console.api.asked import Asked, Reply
-from longhall.console.management.access import NO_USERS
 from longhall.console.management.bodies import amqp_refusals, body_of, flag, table, text
 from longhall.console.management.declarations import (
     binding_of,
@@ -53,6 +52,10 @@ from longhall.service.router import Router
 
 OBJECTS_MAX: Final = 100_000  # Of one file.
 IGNORED: Final = ("users", "permissions", "topic_permissions")
+NO_USERS: Final = (
+    "users and permissions are no part of definitions here: PUT /api/users/NAME and /api/permissions/VHOST/USER, or "
+    "`longhall user import`"
+)
 SECTIONS: Final = ("vhosts", "exchanges", "queues", "bindings", "policies", "parameters", "global_parameters", *IGNORED)
 
 _log = logging.getLogger("longhall.management")

@@ -1,6 +1,6 @@
 """The dialect of the management API: its path, its logins, and refusals of the form {error, reason}.
 
-A login is what the AMQP door takes for one: with credentials an access key and its secret, without them any user.
+A login is what the AMQP door takes for one; without authentication any user.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from typing import Final, final
 import msgspec
 
 from longhall.console.api.asked import JSON
-from longhall.console.api.refusals import RETRY_AFTER, STATUS, refusal_of
+from longhall.console.api.refusals import RETRY_AFTER, STATUS, refusal_of, visible
 from longhall.console.http import Response
 from longhall.errors import LonghallError
-from longhall.front.credentials import Credentials, basic_login
+from longhall.front.authenticator import DoorAuthentication
+from longhall.front.credentials import basic_login
+from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.origins import Origin
 
 REALM: Final = 'WWW-Authenticate: Basic realm="RabbitMQ Management"\r\n'
 _ERRORS: Final = {
@@ -36,16 +39,17 @@ class ManagementDialect:
 
     prefix = "/api/"
 
-    def __init__(self, credentials: Credentials | None = None) -> None:
-        self._credentials = credentials
+    def __init__(self, authentication: DoorAuthentication | None = None) -> None:
+        self._authentication = authentication
 
-    def who(self, headers: dict[bytes, bytes], peer: str) -> str | None:
+    def who(self, headers: dict[bytes, bytes], peer: str, origin: Origin | None) -> Principal | None:
+        authentication = self._authentication
+        if authentication is not None and authentication.required:
+            return authentication.of_request(headers.get(b"authorization"), origin, peer)
         login = basic_login(headers.get(b"authorization"))
         if login is None or not login[0]:
             return None
-        if self._credentials is not None and not self._credentials.matches(*login):
-            return None
-        return login[0]
+        return ANONYMOUS.shown_as(login[0])
 
     def refused(self, status: HTTPStatus, line: str) -> Response:
         error, reason = _ERRORS.get(status, (status.phrase.lower().replace(" ", "_"), line))
@@ -54,6 +58,7 @@ class ManagementDialect:
 
     def refuse(self, error: LonghallError) -> Response:
         """RabbitMQ knows no conflict: what contradicts the state is a bad request."""
+        error = visible(error)
         status = STATUS[error.code]
         if status in (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
             status = HTTPStatus.BAD_REQUEST

@@ -118,7 +118,7 @@ class ExchangeHandlers:
     async def list_of_queue(self, service: Router, asked: Asked) -> Reply:
         """GET queues/VHOST/NAME/bindings"""
         host, name = asked.names
-        await service.find(hall_name(host, name))
+        await service.find(hall_name(host, name), asked.caller)
         rows = await bindings_of(service, asked.caller, host)
         return await listed(asked, [row for row in rows if _goes_to(row, "queue", name)])
 

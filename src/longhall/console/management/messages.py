@@ -79,7 +79,7 @@ async def get_messages(service: Router, asked: Asked) -> Reply:
     encoding = text(body, "encoding", "auto")
     if mode not in (TAKE, THROW, *LOOK) or encoding not in ("auto", "base64"):
         raise LonghallError(Code.INVALID_REQUEST, "ackmode and encoding have other values")
-    view = await service.find(hall_name(host, name))
+    view = await service.find(hall_name(host, name), asked.caller)
     with amqp_refusals():
         check_owner(view.settings, "", name, host)
     find = _looked_at if mode in LOOK else _taken

@@ -91,7 +91,7 @@ class QueueHandlers:
 
     async def _check_owner(self, service: Router, asked: Asked) -> None:
         host, name = asked.names
-        view = await service.find(hall_name(host, name))
+        view = await service.find(hall_name(host, name), asked.caller)
         with amqp_refusals():
             check_owner(view.settings, "", name, host)
 

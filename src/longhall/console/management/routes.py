@@ -10,10 +10,12 @@ from longhall.console.management.definitions import DefinitionHandlers
 from longhall.console.management.exchanges import ExchangeHandlers
 from longhall.console.management.health import HealthHandlers
 from longhall.console.management.overview import OverviewHandlers
+from longhall.console.management.permissions import PermissionHandlers
 from longhall.console.management.policies import PolicyHandlers
 from longhall.console.management.queues import QueueHandlers
 from longhall.console.management.rates import Rates
 from longhall.console.management.sources import ManagedNode
+from longhall.front.account_secrets import AccountSecrets
 
 CHECKS_FULFILLED = (
     "certificate-expiration/*/*",
@@ -27,7 +29,7 @@ CHECKS_FULFILLED = (
 )
 
 
-def management_routes(node: ManagedNode, rates: Rates) -> tuple[Route, ...]:
+def management_routes(node: ManagedNode, rates: Rates, secrets: AccountSecrets | None = None) -> tuple[Route, ...]:
     """The routes of a node."""
     return (
         *_overview(OverviewHandlers(node, rates)),
@@ -36,6 +38,7 @@ def management_routes(node: ManagedNode, rates: Rates) -> tuple[Route, ...]:
         *_exchanges(ExchangeHandlers(node, rates)),
         *_queues(QueueHandlers(node, rates)),
         *_access(AccessHandlers(node, rates)),
+        *_permissions(PermissionHandlers(node, secrets)),
         *_policies("policies", PolicyHandlers(operator=False)),
         *_policies("operator-policies", PolicyHandlers(operator=True)),
         *_definitions(DefinitionHandlers(node)),
@@ -130,11 +133,6 @@ def _access(of: AccessHandlers) -> tuple[Route, ...]:
     nothing = ("topic-permissions", "vhost-limits", "vhost-limits/*", "user-limits", "user-limits/*")
     more = ("parameters", "parameters/*", "parameters/*/*", "feature-flags", "deprecated-features")
     refused = (
-        ("PUT", "users/*"),
-        ("DELETE", "users/*"),
-        ("POST", "users/bulk-delete"),
-        ("PUT", "permissions/*/*"),
-        ("DELETE", "permissions/*/*"),
         ("PUT", "topic-permissions/*/*"),
         ("DELETE", "topic-permissions/*/*"),
         ("PUT", "user-limits/*/*"),
@@ -143,19 +141,28 @@ def _access(of: AccessHandlers) -> tuple[Route, ...]:
         ("DELETE", "vhost-limits/*/*"),
     )
     return (
-        Route("GET", "whoami", of.whoami),
-        Route("GET", "users", of.list_users),
-        Route("GET", "users/*", of.show_user),
-        Route("GET", "users/*/permissions", of.list_of_user),
-        Route("GET", "permissions", of.list_permissions),
-        Route("GET", "permissions/*/*", of.show_permission),
-        Route("GET", "vhosts/*/permissions", of.list_permissions),
         Route("GET", "vhosts", of.list_hosts),
         Route("GET", "vhosts/*", of.show_host),
         Route("PUT", "vhosts/*", of.add_host),
         Route("DELETE", "vhosts/*", of.remove_host),
         *(Route("GET", path, of.list_nothing) for path in (*nothing, *more, "deprecated-features/used")),
-        *(Route(method, path, of.refuse_users) for method, path in refused),
+        *(Route(method, path, of.refuse_limits) for method, path in refused),
+    )
+
+
+def _permissions(of: PermissionHandlers) -> tuple[Route, ...]:
+    return (
+        Route("GET", "whoami", of.whoami),
+        Route("GET", "users", of.list_users),
+        Route("GET", "users/*", of.show_user),
+        Route("PUT", "users/*", of.put_user),
+        Route("DELETE", "users/*", of.remove_user),
+        Route("GET", "users/*/permissions", of.list_of_user),
+        Route("GET", "permissions", of.list_permissions),
+        Route("GET", "permissions/*/*", of.show_permission),
+        Route("PUT", "permissions/*/*", of.put_permission),
+        Route("DELETE", "permissions/*/*", of.remove_permission),
+        Route("GET", "vhosts/*/permissions", of.list_permissions),
     )
 
 

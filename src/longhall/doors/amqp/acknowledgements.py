@@ -121,7 +121,7 @@ class Acknowledgements:
         """Delete the exclusive queues of the connection."""
         for name in names:
             try:
-                await self._connection.service.call(DeleteQueue(name), self._connection.caller)
+                await self._connection.service.dispatch(DeleteQueue(name), self._connection.caller)
             except LonghallError as error:
                 if error.code is not Code.UNKNOWN_QUEUE:
                     continue  # The leader deletes them with the session.

@@ -53,6 +53,8 @@ from longhall.doors.amqp.wire.frames import (
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
+from longhall.front.handshake_refusals import note_tls
+from longhall.front.identity import Principal, caller_of
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -65,7 +67,6 @@ CHANNELS_MAX: Final = 2047
 FRAME_MAX: Final = 131_072
 HEARTBEAT_S: Final = 60
 CLOSE_S: Final = 5.0  # How long a close_ok is waited for.
-_consumer_keys: Final = count(1)
 
 _log = logging.getLogger("longhall.amqp")
 
@@ -81,11 +82,12 @@ class AmqpConnection(asyncio.Protocol):
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
-        self.handshake = Handshake(server.login)
+        self.handshake = Handshake(self._login, self._login_by_certificate)
         self.channels: dict[int, Channel] = {}
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
         self.session_id = server.new_id(SESSION_ID_BYTES)
+        self._consumer_keys = count(1)
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
         self.is_over = self.is_closing = False
@@ -202,12 +204,15 @@ class AmqpConnection(asyncio.Protocol):
         if len(data) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(data):
             return 0
         if not data.startswith(PROTOCOL_HEADER):
+            note_tls("amqp", self.peer, data, self._loop.time())
             self.write(PROTOCOL_HEADER)
             self._flush()
             self.close()
             raise AmqpError(errors.FRAME_ERROR, "another protocol is spoken")
         self.handshake.state = "start"
-        self.write(method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, b"PLAIN AMQPLAIN", b"en_US"))
+        self.write(
+            method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, self._mechanisms(), b"en_US")
+        )
         return len(PROTOCOL_HEADER)
 
     def _take_frames(self, data: bytes, at: int) -> int:
@@ -405,6 +410,16 @@ class AmqpConnection(asyncio.Protocol):
             method_frame(channel.number, methods.CHANNEL_CLOSE, error.reply, error.short_text, class_id, method_id)
         )
 
+    def close_revoked(self) -> None:
+        """Close the channels with a consumer that the user may not have any more: its permissions have changed."""
+        if not self.service.is_guarded:
+            return
+        for channel, consumer in list(self.consumers.values()):
+            try:
+                self.service.check(consumer.operation(self.session_id, channel.number), self.caller)
+            except LonghallError as error:
+                self.fail(channel, errors.error_of(error), methods.BASIC_CONSUME)
+
     async def leave(self, channel: Channel) -> None:
         """End the consumers of a channel, and give back what it holds."""
         keys = [consumer.key for consumer in channel.consumers.values() if consumer.key]
@@ -441,12 +456,36 @@ class AmqpConnection(asyncio.Protocol):
         else:
             self.close()
 
+    def _login(self, user: str, password: str) -> Principal | None:
+        try:
+            return self.server.login(user, password, self.peer)
+        except LonghallError as error:  # The users are not known yet.
+            raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
+
+    def _login_by_certificate(self) -> tuple[str, Principal | None]:
+        client = self.origin.client
+        try:
+            return client.user if client is not None else "", self.server.login_by_certificate(client)
+        except LonghallError as error:
+            raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
+
+    def _mechanisms(self) -> bytes:
+        client = self.origin.client
+        return b"PLAIN AMQPLAIN EXTERNAL" if client is not None and client.user else b"PLAIN AMQPLAIN"
+
     async def _open(self, host: str) -> None:
+        principal = self.handshake.principal
+        assert principal is not None
+        caller = caller_of(principal.shown_as(self.handshake.user), self.peer)
+        if not self.service.may_enter(host, caller):
+            text = f"access to vhost '{host}' refused for user '{self.handshake.user}'"
+            self._refuse(AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_OPEN))
+            return
         if not await has_virtual_host(self.service, host):
             self._refuse(AmqpError(errors.NOT_ALLOWED, f"vhost {host} not found", methods.CONNECTION_OPEN))
             return
         self.host = host
-        self.caller = Caller(self.handshake.user, self.peer)
+        self.caller = caller
         self.handshake.state = "running"
         self.write(method_frame(0, methods.CONNECTION_OPEN_OK, ""))
 
@@ -510,7 +549,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def new_key(self) -> int:
         """A key for a consumer."""
-        return next(_consumer_keys)
+        return next(self._consumer_keys)
 
     # Writing
 

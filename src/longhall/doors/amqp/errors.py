@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from longhall.directory.access_rules import Action, Kind
 from longhall.errors import Code, LonghallError
+from longhall.exchanges.names import names_of
+from longhall.front.guard import AccessRefused
 
 REPLY_SUCCESS: Final = 200
 NO_ROUTE: Final = 312
@@ -58,6 +61,7 @@ _BY_REPLY: Final = {
     NOT_ALLOWED: (Code.UNKNOWN_VIRTUAL_HOST,),
     ACCESS_REFUSED: (
         Code.QUEUE_IN_USE,
+        Code.ACCESS_REFUSED,
         Code.KEY_UNKNOWN,
         Code.KEY_DISABLED,
         Code.KEY_DENIED,
@@ -82,6 +86,9 @@ _BY_REPLY: Final = {
         Code.QUEUE_FULL,
         Code.QUEUE_NOT_EMPTY,
         Code.EXCHANGE_IN_USE,
+        Code.UNKNOWN_ENTRY,
+        Code.ENTRY_EXISTS,
+        Code.ENTRY_IN_USE,
         Code.INVALID_RECEIPT,
         Code.RECEIPT_OF_OTHER_VERSION,
         Code.RECEIPT_SUPERSEDED,
@@ -145,7 +152,21 @@ class AmqpError(Exception):
 
 def error_of(error: LonghallError) -> AmqpError:
     """A refusal as an error of this door."""
+    if isinstance(error, AccessRefused):
+        return AmqpError(ACCESS_REFUSED, access_text(error))
     return AmqpError(REPLY_OF[error.code], str(error))
+
+
+def access_text(error: AccessRefused) -> str:
+    """A missing permission as RabbitMQ words it: it knows three, and says the same of what does not exist."""
+    word = _PERMISSIONS.get(error.need.action, "configure")
+    host, name = names_of(error.need.name)
+    if error.need.kind is Kind.EXCHANGE:
+        return f"{word} access to exchange '{name}' in vhost '{host}' refused for user '{error.user}'"
+    return f"{word} access to {queue_text(name, host)} refused for user '{error.user}'"
+
+
+_PERMISSIONS: Final = {Action.READ: "read", Action.WRITE: "write", Action.DESCRIBE: "read"}
 
 
 def precondition(text: str) -> AmqpError:

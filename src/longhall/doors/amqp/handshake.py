@@ -11,22 +11,25 @@ from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.doors.amqp.wire.methods import METHODS, Arguments
 from longhall.exchanges.field_table import MalformedTable, decode_table
+from longhall.front.identity import Principal
 
 FRAME_MAX: Final = 131_072
 FRAME_MIN: Final = 4096
 CHANNELS_MAX: Final = 2047
 HEARTBEAT_S: Final = 60
 
-Login = Callable[[str, str], bool]
+Login = Callable[[str, str], Principal | None]
+CertificateLogin = Callable[[], tuple[str, Principal | None]]  # The user that a certificate names, and its principal.
 
 
 @final
 class Handshake:
     """What client and server agree on before the connection is open."""
 
-    def __init__(self, login: Login) -> None:
+    def __init__(self, login: Login, login_by_certificate: CertificateLogin) -> None:
         self.state = "header"
         self.user = ""
+        self.principal: Principal | None = None  # Until the login.
         self.mechanism = ""
         self.client_properties: dict[str, Any] = {}
         self.capabilities: dict[str, Any] = {}
@@ -34,6 +37,7 @@ class Handshake:
         self.channel_max = CHANNELS_MAX
         self.heartbeat_s = 0
         self._login = login
+        self._login_by_certificate = login_by_certificate
 
     def take(self, method: int, arguments: Arguments) -> bytes:
         """Take a method of the handshake; returns the frame that answers it."""
@@ -56,26 +60,32 @@ class Handshake:
 
     def update(self, secret: bytes) -> bool:
         """Check a new secret of the same user."""
-        return self._login(self.user, secret.decode(errors="replace"))
+        principal = self._login(self.user, secret.decode(errors="replace"))
+        return principal is not None and principal == self.principal
 
     def _start(self, arguments: Arguments) -> None:
         properties, mechanism, response, _ = arguments
         self.client_properties = decode_table(properties)[0]
         capabilities = self.client_properties.get("capabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
-        if mechanism == "PLAIN":
+        if mechanism == "EXTERNAL":
+            user, principal = self._login_by_certificate()
+        elif mechanism == "PLAIN":
             parts = response.split(b"\0")
             if len(parts) != 3:
                 raise AmqpError(errors.SYNTAX_ERROR, "the response of PLAIN is malformed")
             user, password = parts[1].decode(errors="replace"), parts[2].decode(errors="replace")
+            principal = self._login(user, password)
         elif mechanism == "AMQPLAIN":
             user, password = _amqplain(response)
+            principal = self._login(user, password)
         else:
             raise AmqpError(errors.COMMAND_INVALID, f"unknown authentication mechanism '{mechanism}'")
-        if not self._login(user, password):
+        if principal is None:
             text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             raise AmqpError(errors.ACCESS_REFUSED, text)
         self.user = user
+        self.principal = principal
         self.mechanism = mechanism
 
     def _tune(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:

@@ -70,6 +70,10 @@ class ConnectionView(msgspec.Struct, array_like=True):
     properties: dict[str, Any]
     session: str
     channels: list[ChannelView]
+    is_tls: bool = False
+    tls_version: str = ""  # Empty if a balancer has ended TLS.
+    cipher: str = ""
+    certificate: str = ""  # The distinguished name in the client's certificate.
 
 
 class DoorReport(msgspec.Struct, array_like=True):
@@ -102,6 +106,7 @@ def report_of(server: AmqpServer, node: str, with_connections: bool) -> DoorRepo
 
 def _connection(one: AmqpConnection) -> ConnectionView:
     handshake, origin = one.handshake, one.origin
+    client = origin.client
     return ConnectionView(
         name=origin.name,
         user=handshake.user,
@@ -119,6 +124,10 @@ def _connection(one: AmqpConnection) -> ConnectionView:
         properties=shown_properties(handshake.client_properties),
         session=one.session_id,
         channels=[_channel(one, channel) for channel in one.channels.values()],
+        is_tls=client is not None and client.is_tls,
+        tls_version=client.tls_version if client is not None else "",
+        cipher=client.cipher if client is not None else "",
+        certificate=client.names.distinguished_name if client is not None and client.names is not None else "",
     )
 
 

@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar, final
 
-from longhall.broker.pending import Pending
+from longhall.broker.pending import Pending, completed
 from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.cluster.rpc.operation import Caller
-from longhall.errors import Code
+from longhall.doors.amqp.errors import error_of
+from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.queues.messages import Delivery
 from longhall.service.exchange_operations import CommitTransaction, PublishMessages, ReplyDirectly
@@ -109,6 +110,8 @@ class PublishBatches(Generic[MessageT]):
         if is_reply(publication):
             self._reply(message)
             return
+        if self._connection.service.is_guarded and self._is_refused(message):
+            return
         self._gathered.append(message)
         self._gathered_bytes += len(publication.message.body) + MESSAGE_OVERHEAD_BYTES
         if len(self._gathered) >= BATCH_MESSAGES_MAX or self._gathered_bytes >= BATCH_BYTES_MAX:
@@ -120,7 +123,7 @@ class PublishBatches(Generic[MessageT]):
         size_bytes, self._gathered_bytes = self._gathered_bytes, 0
         if messages:
             operation = PublishMessages(self._connection.host, [message.publication for message in messages])
-            pending = self._connection.service.call(operation, self._connection.caller)
+            pending = self._connection.service.pass_on(operation, self._connection.caller)  # Checked by `publish`.
             self._begin(_Batch(messages, pending, size_bytes))
 
     async def commit(self, publications: list[Publication], ends: Sequence[EndedMessages] = ()) -> list[Published]:
@@ -138,6 +141,20 @@ class PublishBatches(Generic[MessageT]):
             if self._idle is None:
                 self._idle = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
+
+    def _is_refused(self, message: MessageT) -> bool:
+        """Refuse a message that the client may not publish. Those before it are published all the same."""
+        connection = self._connection
+        try:
+            connection.service.check(PublishMessages(connection.host, [message.publication]), connection.caller)
+        except LonghallError as error:
+            refused = error_of(error)
+            answer = Published(code=Code.ACCESS_REFUSED, reason=str(refused))
+            self.flush()
+            self._refuse(message, answer)
+            self._begin(_Batch([message], completed([answer]), 0))
+            return True
+        return False
 
     def _reply(self, message: MessageT) -> None:
         """A direct reply goes to the session that its routing key names, past every queue."""
@@ -189,5 +206,5 @@ def is_reply(publication: Publication) -> bool:
 
 
 def cannot_be_published(answer: Published) -> bool:
-    """True for a message whose exchange does not exist or is internal."""
-    return answer.code in (Code.UNKNOWN_EXCHANGE, Code.INVALID_REQUEST)
+    """True for a message whose exchange does not exist or is internal, or that the client may not publish."""
+    return answer.code in (Code.UNKNOWN_EXCHANGE, Code.INVALID_REQUEST, Code.ACCESS_REFUSED)

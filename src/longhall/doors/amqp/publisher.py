@@ -151,6 +151,8 @@ class Publisher:
         resource = exchange_text(message.publication.exchange, self._connection.host)
         if answer.code is Code.UNKNOWN_EXCHANGE:
             return AmqpError(errors.NOT_FOUND, f"no {resource}")
+        if answer.code is Code.ACCESS_REFUSED:
+            return AmqpError(errors.ACCESS_REFUSED, answer.reason)
         if answer.code is Code.INVALID_REQUEST:
             return AmqpError(errors.ACCESS_REFUSED, f"cannot publish to internal {resource}")
         return errors.precondition(f"a queue of the transaction has refused a message: {answer.reason}")

@@ -38,7 +38,7 @@ class DeclaringConnection(Protocol):
 async def found_queue(connection: DeclaringConnection, name: str) -> QueueView:
     """The queue of this name, if this connection may use it. 404 or 405."""
     try:
-        view = await connection.service.find(hall_name(connection.host, name))
+        view = await connection.service.find(hall_name(connection.host, name), connection.caller)
     except LonghallError as error:
         if error.code is Code.UNKNOWN_QUEUE:
             raise AmqpError(errors.NOT_FOUND, f"no {queue_text(name, connection.host)}") from None
@@ -52,6 +52,7 @@ async def declare_queue(
 ) -> QueueUse | None:
     """Create a queue, or compare the declaration with the queue that exists, and use it. None if it is gone again."""
     settings = settings_of(connection.host, name, durable, auto_delete, owner, table)
+    connection.service.check(CreateQueue(hall_name(connection.host, name), settings), connection.caller)
     await _create(connection, name, settings)
     use = await use_queue(connection, name)
     if use is None:  # It was deleted, and this node has not heard of it yet.

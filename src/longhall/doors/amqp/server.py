@@ -17,8 +17,10 @@ from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
 from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
 from longhall.exchanges.field_table import encode_table
 from longhall.front.admission import Budget
+from longhall.front.authenticator import DoorAuthentication
 from longhall.front.connection_registry import ConnectionRegistry
-from longhall.front.credentials import Credentials
+from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.origins import Origin
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Clock, Entropy, Network
@@ -52,7 +54,7 @@ class AmqpServer:
         clock: Clock,
         budget: Budget,
         is_disk_full: Callable[[], bool],
-        credentials: Credentials | None = None,
+        authentication: DoorAuthentication | None = None,
         connections_max: int = 16_384,
         connections_per_address_max: int = 16_384,
         node_name: str = "longhall",
@@ -81,7 +83,7 @@ class AmqpServer:
         )
         self._entropy = entropy
         self._clock = clock
-        self._credentials = credentials
+        self.authentication = authentication  # None: every user may log in.
         self._loop = asyncio.get_running_loop()
 
     async def open(self, network: Network, host: str, port: int) -> int:
@@ -115,11 +117,31 @@ class AmqpServer:
         """A connection is closed."""
         self.connections.remove(connection)
 
-    def login(self, user: str, password: str) -> bool:
-        """True if a user may log in. Without credentials every user may, as at the other doors."""
-        if self._credentials is None:
-            return True
-        return self._credentials.matches(user, password)
+    def login(self, user: str, password: str, address: str) -> Principal | None:
+        """The principal of a login; ANONYMOUS for every user if the door does not ask, None if it is refused."""
+        if self.authentication is None:
+            return ANONYMOUS
+        return self.authentication.login(user, password, address)
+
+    def login_by_certificate(self, origin: Origin | None) -> Principal | None:
+        """The principal of a client with a certificate; None if it has none, or the login is refused."""
+        if origin is None or not origin.user:
+            return None
+        return ANONYMOUS if self.authentication is None else self.authentication.login_by_certificate(origin)
+
+    def close_outdated(self) -> None:
+        """Close the connections of users that may not be logged in any more, and the channels whose consumers they may
+        not have any more: the directory has changed.
+        """
+        authentication = self.authentication
+        if authentication is None:
+            return
+        for connection in list(self.connections.registered):
+            principal = connection.handshake.principal
+            if principal is not None and not authentication.may_go_on(principal):
+                connection.force("broker forced connection closure with reason 'user credentials have changed'")
+            else:
+                connection.close_revoked()
 
     def new_origin(self) -> ConnectionOrigin:
         """Where a new connection comes from."""

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from longhall.front.origins import Origin, origin_of
 from longhall.meters import Histogram
 
 EXCHANGES_COUNTED_MAX: Final = 10_000  # Exchanges with counters of their own; those beyond count in the totals alone.
@@ -67,6 +68,7 @@ class ConnectionOrigin:
         self.peer_port = 0
         self.local = ""
         self.local_port = 0
+        self.client: Origin | None = None  # What TLS or a balancer says of the client.
         self.has_published = False
 
     def made(self, transport: BaseTransport) -> str:
@@ -74,6 +76,7 @@ class ConnectionOrigin:
         peer, own = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.peer, self.peer_port = (str(peer[0]), int(peer[1])) if peer else ("", 0)
         self.local, self.local_port = (str(own[0]), int(own[1])) if own else ("", 0)
+        self.client = origin_of(transport)
         return self.peer
 
     @property

@@ -13,7 +13,7 @@ async def has_virtual_host(service: Router, host: str) -> bool:
     if host == DEFAULT_HOST:
         return True
     try:
-        await service.call(ListExchanges(host))
+        await service.dispatch(ListExchanges(host))
     except LonghallError as error:
         if error.code is not Code.UNKNOWN_VIRTUAL_HOST:
             raise

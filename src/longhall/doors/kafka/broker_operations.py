@@ -92,7 +92,7 @@ async def change_broker(
             "`longhall settings`.",
         )
     operation = ConfigureBroker(name, list(changes), replace, validate_only)
-    await (door.service.call(operation) if door.main is None else door.main.call(operation))
+    await (door.service.dispatch(operation) if door.main is None else door.main.call(operation))
 
 
 def describe_loggers(door: Door, name: str) -> dict[str, str]:

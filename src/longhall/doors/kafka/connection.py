@@ -21,8 +21,13 @@ from typing import Final, cast, final
 
 from mypy_extensions import mypyc_attr
 
+from longhall.cluster.rpc.operation import Caller
+from longhall.doors.kafka.sasl import SaslSession
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
+from longhall.front.handshake_refusals import note_tls
+from longhall.front.identity import ANONYMOUS, caller_of
+from longhall.front.origins import Origin, origin_of
 from longhall.world.ports import Buffer
 
 SHARED_BYTES: Final = 256 * 1024
@@ -58,6 +63,11 @@ class Call:
         """The address of the client."""
         return self.connection.peer
 
+    @property
+    def caller(self) -> Caller:
+        """The client, for operations of the service."""
+        return caller_of(self.connection.principal, self.connection.peer)
+
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""
         assert self.buffers is None, "answered twice"
@@ -70,11 +80,12 @@ class Call:
 class ForwardedCall:
     """A request that another process was asked: its handlers know no more of it than this."""
 
-    __slots__ = ("header", "peer")
+    __slots__ = ("caller", "header", "peer")
 
-    def __init__(self, header: RequestHeader, peer: str) -> None:
+    def __init__(self, header: RequestHeader, caller: Caller) -> None:
         self.header = header
-        self.peer = peer
+        self.caller = caller
+        self.peer = caller.address
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -119,8 +130,13 @@ class Connection:
     def __init__(self, gate: Gate, loop: asyncio.AbstractEventLoop) -> None:
         self.number = next(_numbers)
         self.peer = ""
+        self.origin: Origin | None = None  # What TLS or a balancer says of the client.
         self.active_s = 0.0  # When the last complete request came.
         self.requests = 0
+        self.principal = ANONYMOUS
+        self.sasl: SaslSession | None = None  # From the first request on.
+        self.is_cleared = True  # False while the client must authenticate first.
+        self.cleared_until_s = NEVER_S
         self._gate = gate
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -135,6 +151,7 @@ class Connection:
         self._parked_bytes = 0  # Of the budget, for frames that wait until something was answered.
         self._pool: Budget = gate.budget.unauthenticated
         self.arriving_since_s = 0.0  # When the frame that is arriving began; 0 if none is.
+        self.principal = ANONYMOUS
         self._serving = False
         self._flushing = False
         self._waits = 0
@@ -155,6 +172,7 @@ class Connection:
         stream.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
+        self.origin = origin_of(transport)
         self.active_s = self._loop.time()
         if transport.get_extra_info("carried"):  # By another node, which knows whose it is.
             self._pool = self._gate.budget
@@ -326,6 +344,8 @@ class Connection:
                 return
             size = int.from_bytes(data[at : at + 4], "big", signed=True)
             if size < 0 or size > self._gate.request_bytes_max:
+                if not self.requests:
+                    note_tls("kafka", self.peer, data[at:end], self._loop.time())
                 self.close()  # Not a frame of this protocol, or too large: the rest of the stream has no meaning.
                 return
             if end - at - 4 < size:
@@ -499,7 +519,7 @@ class Connection:
         self._serving = True
         self._gate.serve(self, frame)
         self._serving = False
-        if self._arrival is None:
+        if self._arrival is None and self.is_cleared:
             self._pool = self._gate.budget  # Its first request could be read.
         if len(self._slots) > before:
             self._held[id(self._slots[-1])] = len(frame)

@@ -19,6 +19,7 @@ from longhall.doors.kafka.share_group_settings import ShareGroupSettings
 from longhall.doors.kafka.share_sessions import ShareSessions
 from longhall.errors import Code
 from longhall.front.fairness import Fairness
+from longhall.front.guard import Guard
 from longhall.front.refused_requests import RefusedRequests
 from longhall.names import CATALOGUE_SHARD
 from longhall.service.router import Router
@@ -36,8 +37,11 @@ class Door:
         data: str,
         settings: Mapping[str, str],
         service: Router,
+        access: Guard | None = None,
         sealing: KafkaSealing | None = None,
     ) -> None:
+        """Without `access` every client may do everything."""
+        self.access = access
         self.refused = RefusedRequests("kafka")
         self.hall = hall
         self.coordinator = coordinator

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from longhall.cluster.placement.group_client import GroupClient
-from longhall.cluster.rpc.operation import Caller
+from longhall.doors.kafka.authorization import carry_out
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import COORDINATOR_NOT_AVAILABLE, error_of
@@ -67,8 +67,7 @@ def _answer_here(door: Door, operation: Operation, call: Call, request: Message)
 
 def _handle(door: Door, operation: Operation, call: Call, request: Message) -> Outcome:
     assert operation.handler is not None
-    outcome: Outcome = operation.handler(door, request, call)
-    return outcome
+    return carry_out(door, operation.api, operation.handler, request, call)
 
 
 async def _ask_leader(
@@ -78,7 +77,7 @@ async def _ask_leader(
     is_described_here = follower is Follower.ASKS_OR_ANSWERS
     try:
         async with asyncio.timeout(PATIENCE_S if is_described_here and door.keeps else None):
-            return await door.service.call(AnswerKafkaRequest(call.frame), Caller(address=call.peer))
+            return await door.service.dispatch(AnswerKafkaRequest(call.frame), call.caller)
     except (LonghallError, TimeoutError) as error:
         _log.info("the leader did not answer a request", extra={"api": operation.api.name, "reason": str(error)})
         if is_described_here and not door.keeps:
@@ -89,4 +88,4 @@ async def _ask_leader(
 
 async def _ask_main(main: GroupClient, call: Call) -> bytes:
     """The main hall's answer. Without one the client is hung up on, and asks another broker."""
-    return await main.call(AnswerKafkaRequest(call.frame), Caller(address=call.peer))
+    return await main.call(AnswerKafkaRequest(call.frame), call.caller)

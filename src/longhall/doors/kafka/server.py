@@ -12,9 +12,12 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, cast, final
 
+from longhall.cluster.rpc.operation import Caller
+from longhall.doors.kafka.authorization import carry_out
 from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, Call, Connection, ForwardedCall, Gate
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.handlers.api_versions import refuse_version
+from longhall.doors.kafka.login_guard import LoginGuard
 from longhall.doors.kafka.not_leader import answer
 from longhall.doors.kafka.operations import OPERATIONS, Operation
 from longhall.doors.kafka.refused_responses import refused_part
@@ -52,8 +55,11 @@ class KafkaServer(Gate):
         connections_max: int,
         connections_per_address_max: int,
         idle_s: float,
+        guard: LoginGuard | None = None,
     ) -> None:
+        """Without a guard every client is served."""
         self.door = door
+        self._guard = guard
         self.budget = budget
         self.request_bytes_max = request_bytes_max
         self.shared = memoryview(bytearray(SHARED_BYTES))
@@ -130,6 +136,7 @@ class KafkaServer(Gate):
     # Gate
 
     def opened(self, connection: Connection) -> bool:
+        connection.is_cleared = self._guard is None
         return self.connections.add(connection, self._loop.time())
 
     def closed(self, connection: Connection) -> None:
@@ -138,8 +145,21 @@ class KafkaServer(Gate):
             release_disconnected(self.door, connection.number)
         self.connections.remove(connection)
 
+    def close_outdated(self) -> None:
+        """Close the connections of users that may not be logged in any more: the directory has changed."""
+        guard = self._guard
+        if guard is None:
+            return
+        for connection in list(self.connections.registered):
+            if connection.is_cleared and not guard.may_go_on(connection.principal):
+                connection.close()
+
     def serve(self, connection: Connection, frame: bytes) -> None:
         try:
+            if not connection.is_cleared or self._loop.time() > connection.cleared_until_s:
+                assert self._guard is not None
+                if not self._guard.admit(connection, frame):
+                    return
             header = decode_request_header(frame)
             operation = OPERATIONS.get(header.api_key)
             call = Call(connection, header, frame, self._loop.time())
@@ -184,7 +204,7 @@ class KafkaServer(Gate):
         outcome: Any
         if self.door.main is None and self.door.hall.leadership is None:  # A lone node answers everything itself.
             assert operation.handler is not None
-            outcome = operation.handler(self.door, request, call)
+            outcome = carry_out(self.door, operation.api, operation.handler, request, call)
         else:
             outcome = answer(self.door, operation, call, request)
         if isinstance(outcome, Message):
@@ -194,14 +214,15 @@ class KafkaServer(Gate):
         self.connections.track(task)
         call.on_close = partial(_cancel, task)
 
-    async def answer_forwarded(self, frame: bytes, address: str) -> bytes:
+    async def answer_forwarded(self, frame: bytes, caller: Caller) -> bytes:
         """Answer a request that another process was asked, as if its client had asked this one."""
         header = decode_request_header(frame)
         operation = OPERATIONS.get(header.api_key)
         if operation is None or operation.handler is None:
             raise LonghallError(Code.INVALID_REQUEST, f"a request of API {header.api_key} is not forwarded")
         request = decode_request(header.api_key, header.version, frame, header.at)
-        outcome: Any = operation.handler(self.door, request, ForwardedCall(header, address))
+        forwarded = ForwardedCall(header, caller)
+        outcome: Any = carry_out(self.door, operation.api, operation.handler, request, forwarded)
         message: Message = outcome if isinstance(outcome, Message) else await outcome
         return encode_response(header.correlation_id, header.api_key, header.version, message)
 

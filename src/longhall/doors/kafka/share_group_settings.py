@@ -11,13 +11,13 @@ from typing import Final, final
 
 from longhall.broker.share.coordinator import ShareGroupCoordinator
 from longhall.cluster.placement.group_client import GroupClient
-from longhall.cluster.rpc.operation import Caller
 from longhall.doors.kafka.wire.apis import decode_response, encode_request
 from longhall.doors.kafka.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     DescribeConfigsResponse,
 )
+from longhall.front.identity import NODE_ITSELF
 from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.topics.share_settings import SETTINGS, ShareSettings
 
@@ -57,7 +57,7 @@ async def _ask(main: GroupClient, group_id: str) -> ShareSettings:
         resource_type=GROUP, resource_name=group_id, configuration_keys=list(SETTINGS)
     )
     frame = encode_request(0, None, VERSION, DescribeConfigsRequest(resources=[resource]))
-    answer = await main.call(AnswerKafkaRequest(frame[4:]), Caller())
+    answer = await main.call(AnswerKafkaRequest(frame[4:]), NODE_ITSELF)
     response = decode_response(DESCRIBE_CONFIGS, VERSION, answer[4:])[1]
     assert isinstance(response, DescribeConfigsResponse)
     return ShareSettings(

@@ -30,10 +30,11 @@ def check_batch(entries: Sequence[Entry], entry_name: str) -> None:
         raise SqsError(TOO_MANY_ENTRIES, said)
     seen: set[str] = set()
     for entry in entries:
-        plain = entry.id.isalnum() and entry.id.isascii() and len(entry.id) <= ID_LETTERS_MAX  # True for most ids.
-        if not plain and _ID.fullmatch(entry.id) is None:
+        name = entry.id
+        plain = name.isalnum() and name.isascii() and len(name) <= ID_LETTERS_MAX  # True for most ids.
+        if not plain and _ID.fullmatch(name) is None:
             said = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
             raise SqsError(INVALID_BATCH_ID, said + f"It can be at most {ID_LETTERS_MAX} letters long.")
-        if entry.id in seen:
-            raise SqsError(BATCH_IDS_NOT_DISTINCT, f"Id {entry.id} repeated.")
-        seen.add(entry.id)
+        if name in seen:
+            raise SqsError(BATCH_IDS_NOT_DISTINCT, f"Id {name} repeated.")
+        seen.add(name)

@@ -8,11 +8,11 @@ from typing import Any, final
 
 from longhall.broker.pending import Pending
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR
-from longhall.cluster.rpc.operation import Caller as ServiceCaller
 from longhall.doors.sqs.addresses import queue_of_url
 from longhall.doors.sqs.limits import SendRate, SqsLimits
 from longhall.doors.sqs.wire.faults import THROTTLED, SqsError
 from longhall.doors.sqs.wire.results import Result
+from longhall.front.identity import ANONYMOUS, Principal, caller_of
 from longhall.queues.messages import QueueView
 from longhall.service.queue_operations import DescribeQueue
 from longhall.service.router import Router
@@ -60,9 +60,9 @@ class Door:
             self._names[url] = name
         return name
 
-    async def queue(self, url: str) -> QueueView:
+    async def queue(self, url: str, caller: Caller) -> QueueView:
         """The queue of a request, as its leader knows it. UNKNOWN_QUEUE if there is none."""
-        return await self.service.call(DescribeQueue(self.name_of(url)))
+        return await self.service.call(DescribeQueue(self.name_of(url)), caller.identity)
 
     def check_rate(self, view: QueueView, groups: Iterable[str]) -> None:
         """Raises SqsError if a FIFO queue has had its sends of this second: together, or in one of these groups if its
@@ -74,10 +74,10 @@ class Door:
         if not self._sends.admits(view.name, groups if by_group else ("",), self._clock.monotonic_ms()):
             raise SqsError(THROTTLED, "The request was denied due to request throttling.")
 
-    def url(self, name: str, host: str) -> str:
-        """A queue's URL for a client whose `Host` header is `host`."""
-        authority = host if host and _HOST.fullmatch(host) else self.authority
-        return f"{self.scheme}://{authority}/{self.account}/{name}"
+    def url(self, name: str, caller: Caller) -> str:
+        """A queue's URL for a client, as the client reaches this door."""
+        authority = caller.host if caller.host and _HOST.fullmatch(caller.host) else self.authority
+        return f"{caller.scheme or self.scheme}://{authority}/{self.account}/{name}"
 
     def arn(self, name: str) -> str:
         """A queue's ARN."""
@@ -99,10 +99,11 @@ class Later:
 class Caller:
     """The client of a request, as a handler sees it."""
 
-    __slots__ = ("access_key", "host", "identity", "trace")
+    __slots__ = ("host", "identity", "scheme", "sender", "trace")
 
-    def __init__(self, host: str, access_key: str, trace: str = "") -> None:
+    def __init__(self, host: str, principal: Principal, trace: str = "", address: str = "", scheme: str = "") -> None:
         self.host = host
-        self.access_key = access_key
+        self.scheme = scheme  # Of its connection: a balancer may have ended TLS; empty for that of the door.
+        self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
-        self.identity = ServiceCaller(access_key) if access_key else NOBODY_IN_PARTICULAR
+        self.identity = NOBODY_IN_PARTICULAR if principal is ANONYMOUS else caller_of(principal, address)

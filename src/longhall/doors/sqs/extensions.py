@@ -170,11 +170,6 @@ def _text(attributes: dict[str, Attribute], name: str) -> str:
     return attribute[1].decode()
 
 
-def sent_attributes(message: Outgoing) -> dict[str, Attribute]:
-    """The attributes as the sender wrote them."""
-    return message.sent if isinstance(message, ExtendedOutgoing) else message.attributes
-
-
 def filter_in(names: Sequence[str]) -> str:
     """The filter among the attribute names of a receive request; empty if there is none. Raises SqsError."""
     found = [name for name in names if name.startswith(FILTER)]

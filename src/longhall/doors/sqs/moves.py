@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from longhall.doors.sqs.addresses import queue_of_arn
-from longhall.doors.sqs.door import Door
+from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.wire.faults import INVALID_PARAMETER, NO_SUCH_RESOURCE, SqsError
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import MoveTask, QueueView
@@ -48,13 +48,13 @@ def open_handle(handle: str) -> tuple[str, str]:
     return found.task_id, found.source_arn
 
 
-async def queue_at(door: Door, parameter: str, arn: str) -> QueueView:
+async def queue_at(door: Door, parameter: str, arn: str, caller: Caller) -> QueueView:
     """The queue that an ARN names. Raises SqsError."""
     if _ARN.fullmatch(arn) is None:
         form = "arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
         raise SqsError(INVALID_PARAMETER, f"You must use this format to specify the {parameter}: {form}")
     try:
-        return await door.service.call(DescribeQueue(queue_of_arn(parameter, arn)))
+        return await door.service.call(DescribeQueue(queue_of_arn(parameter, arn)), caller.identity)
     except LonghallError as error:
         if error.code is not Code.UNKNOWN_QUEUE:
             raise

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from longhall.doors.sqs.addresses import queue_of_arn
-from longhall.doors.sqs.door import Door
+from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.wire.faults import INVALID_ATTRIBUTE_VALUE, OVER_LIMIT, SqsError, wrong_value
 from longhall.errors import Code, LonghallError
 from longhall.queues.settings import DeadLetters, QueueSettings
@@ -72,13 +72,13 @@ def read_redrive_policy(text: str) -> DeadLetters:
     return DeadLetters(queue=target_name, attempts_max=attempts_max, on_delete=False)
 
 
-async def check_dead_letters(door: Door, name: str, settings: QueueSettings) -> None:
+async def check_dead_letters(door: Door, name: str, settings: QueueSettings, caller: Caller) -> None:
     """Raises SqsError for a dead-letter queue that does not exist, or that does not allow this source queue."""
     if settings.dead_letters is None:
         return
     text = write_redrive_policy(door, settings.dead_letters)
     try:
-        target = await door.service.call(DescribeQueue(settings.dead_letters.queue))
+        target = await door.service.call(DescribeQueue(settings.dead_letters.queue), caller.identity)
     except LonghallError as error:
         if error.code is not Code.UNKNOWN_QUEUE:
             raise

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from longhall.doors.sqs.attributes import unknown
-from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body, is_binary
 from longhall.doors.sqs.door import Door
 from longhall.doors.sqs.extensions import QUEUE, filter_in, position_attributes, positions_in, received_attributes
 from longhall.doors.sqs.sending import SENDER, TRACE_HEADER
-from longhall.doors.sqs.text import decode
+from longhall.doors.sqs.text import decode, digest_of_attributes, digest_of_body, is_binary
 from longhall.doors.sqs.wire.results import AttributeValueResult, MessageResult
 from longhall.queues.messages import Attribute, Delivery
 

@@ -9,10 +9,10 @@ import hashlib
 import re
 from typing import Final
 
-from longhall.doors.sqs.digests import digest_of_attributes, is_binary
 from longhall.doors.sqs.door import Caller, Door
-from longhall.doors.sqs.extensions import extended, sent_attributes
-from longhall.doors.sqs.text import encode
+from longhall.doors.sqs.extensions import extended
+from longhall.doors.sqs.outgoing import ExtendedOutgoing
+from longhall.doors.sqs.text import digest_of_attributes, encode, is_binary
 from longhall.doors.sqs.wire.faults import (
     INVALID_CONTENTS,
     INVALID_PARAMETER,
@@ -56,8 +56,8 @@ def outgoing(
         message.system = _system_attributes(request.message_system_attributes)
     if caller.trace and TRACE_HEADER not in message.system:
         message.system = {**message.system, TRACE_HEADER: caller.trace}
-    if caller.access_key:
-        message.system = {**message.system, SENDER: caller.access_key}
+    if caller.sender:
+        message.system = {**message.system, SENDER: caller.sender}
     bytes_max = max(settings.message_bytes_max, settings.whole_bytes_max)  # Over the first it is stored in parts.
     if size_bytes(message) > bytes_max:
         what = "are invalid" if isinstance(request, SendMessageRequest) else "cannot be validated"
@@ -82,6 +82,11 @@ def size_bytes(message: Outgoing) -> int:
     for name, (data_type, value) in sent_attributes(message).items():
         size += len(name.encode()) + len(data_type.encode()) + len(value)
     return size
+
+
+def sent_attributes(message: Outgoing) -> dict[str, Attribute]:
+    """The attributes as the sender wrote them."""
+    return message.sent if type(message) is ExtendedOutgoing else message.attributes
 
 
 def check_token(parameter: str, token: str) -> str:

@@ -15,13 +15,14 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, final
 
-from longhall.broker.pending import Pending
+from longhall.broker.pending import Pending, ReplyWatcher
+from longhall.doors.sqs.access import denied
 from longhall.doors.sqs.answers import Answers
 from longhall.doors.sqs.browsers import from_page, is_loopback, refuse_pages
-from longhall.doors.sqs.door import Caller, Door
+from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import MESSAGE_HANDLERS, QUEUE_HANDLERS, MessageHandler, QueueHandler
-from longhall.doors.sqs.signing import Verifier
+from longhall.doors.sqs.signing import Verifier, is_signed
 from longhall.doors.sqs.text import decode
 from longhall.doors.sqs.wire import faults, json, query
 from longhall.doors.sqs.wire.faults import SqsError
@@ -31,7 +32,9 @@ from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.guard import AccessRefused
 from longhall.front.http import HttpConnection, factory_of
+from longhall.front.identity import ANONYMOUS, Principal
 from longhall.front.refused_requests import RefusedRequests
 from longhall.front.timeouts import Timeouts
 from longhall.meters import Histogram
@@ -144,11 +147,12 @@ class SqsServer(HttpGate):
         histogram.observe(now_s - call.started_s)
 
     def serve(self, call: HttpCall) -> None:
-        if self._verifier is None:
-            call.connection.know()  # Without credentials every client counts as authenticated.
+        asks = self._asks()
+        if not asks:
+            call.connection.know()  # Without authentication every client counts as authenticated.
         target = call.headers.get(b"x-amz-target")
         if target is None:
-            self._serve_query(call)
+            self._serve_query(call, asks)
             return
         try:
             operation = self._by_target.get(target)
@@ -157,21 +161,21 @@ class SqsServer(HttpGate):
                     self._refuse_method(call)
                     return
                 raise SqsError(faults.UNKNOWN_OPERATION, "There is no such operation.")
-            access_key = ""
-            if self._verifier is not None:
-                access_key = self._verify(call)
+            principal = ANONYMOUS
+            if asks:
+                principal = self._verify(call)
             elif b"origin" in call.headers:  # A page cannot send the target header without an `Origin`.
                 raise from_page()
             call.action = operation.action
-            self._start(call, operation, operation.decode(call.body), access_key, as_query=False)
+            self._start(call, operation, operation.decode(call.body), principal, as_query=False)
         except SqsError as error:
             self.refuse(call, error, as_query=False)
         except Exception as error:
-            self._failed(call, error, as_query=False)
+            self.fail(call, error, as_query=False)
 
     # The two protocols
 
-    def _serve_query(self, call: HttpCall) -> None:
+    def _serve_query(self, call: HttpCall, asks: bool) -> None:
         if call.method not in _METHODS:
             self._refuse_method(call)
             return
@@ -190,9 +194,9 @@ class SqsServer(HttpGate):
                         call.ready(self._answers.welcome(self.door, call.closes))
                     return
                 raise SqsError(faults.MISSING_ACTION, "The request has neither an X-Amz-Target header nor an Action.")
-            access_key = ""
-            if self._verifier is not None:
-                access_key = self._verify(call)
+            principal = ANONYMOUS
+            if asks:
+                principal = self._verify(call)
             else:
                 refuse_pages(call.headers, self._on_loopback)
             operation = self._operations.get(action)
@@ -202,11 +206,11 @@ class SqsServer(HttpGate):
             call.action = operation.action
             if "QueueUrl" not in names and path.strip(b"/"):
                 pairs.append(("QueueUrl", path.decode("latin-1")))
-            self._start(call, operation, query.decode_request(action, pairs), access_key, as_query=True)
+            self._start(call, operation, query.decode_request(action, pairs), principal, as_query=True)
         except SqsError as error:
             self.refuse(call, error, as_query=True)
         except Exception as error:
-            self._failed(call, error, as_query=True)
+            self.fail(call, error, as_query=True)
 
     def _refuse_method(self, call: HttpCall) -> None:
         answer = self._answers.plain(HTTPStatus.METHOD_NOT_ALLOWED, "use GET or POST", closes=call.closes)
@@ -214,21 +218,36 @@ class SqsServer(HttpGate):
             answer = answer[: answer.index(b"\r\n\r\n") + 4]
         call.ready(answer)
 
-    def _verify(self, call: HttpCall) -> str:
+    def _asks(self) -> bool:
+        """True if requests must be signed. The first user of the directory changes it."""
+        return self._verifier is not None and self._verifier.required
+
+    def _verify(self, call: HttpCall) -> Principal:
         assert self._verifier is not None
-        found = self._verifier.verify(call.method, call.target, call.headers, call.body, self._clock.wall_ms())
+        origin = call.connection.origin
+        if origin is not None and origin.user and not is_signed(call.headers, call.target):
+            found = self._verifier.of_certificate(origin)
+        else:
+            found = self._verifier.verify(
+                call.method, call.target, call.headers, call.body, self._clock.wall_ms(), call.connection.peer
+            )
         call.connection.know()
         return found
 
     # Handling
 
     def _start(
-        self, call: HttpCall, operation: _Operation, request: Request, access_key: str, *, as_query: bool
+        self, call: HttpCall, operation: _Operation, request: Request, principal: Principal, *, as_query: bool
     ) -> None:
         self._throttle(operation.waits)
         trace = call.headers.get(b"x-amzn-trace-id")
+        origin = call.connection.origin
         caller = Caller(
-            call.headers.get(b"host", b"").decode("latin-1"), access_key, "" if trace is None else decode(trace) or ""
+            call.headers.get(b"host", b"").decode("latin-1"),
+            principal,
+            "" if trace is None else decode(trace) or "",
+            call.connection.peer,
+            "" if origin is None else "https" if origin.is_tls else "http",
         )
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)
@@ -239,7 +258,7 @@ class SqsServer(HttpGate):
         if view is not None:
             self._handle(call, operation, request, caller, view, as_query)
         else:
-            found = self.door.service.find(name)
+            found = self.door.service.find(name, caller.identity)
             found.when_done(partial(self._found, call, operation, request, caller, as_query))
 
     def _found(
@@ -255,7 +274,7 @@ class SqsServer(HttpGate):
         try:
             self._handle(call, operation, request, caller, found.result(), as_query)
         except Exception as error:
-            self._failed(call, error, as_query=as_query)
+            self.fail(call, error, as_query=as_query)
 
     def _handle(
         self,
@@ -268,24 +287,18 @@ class SqsServer(HttpGate):
     ) -> None:
         assert operation.on_messages is not None
         outcome = operation.on_messages(self.door, view, request, caller)
-        if isinstance(outcome, Result):
+        if not isinstance(outcome, Later):
             self._answer(call, outcome, as_query)
             return
         pending = outcome.pending
         if pending.known:
             # Encoded now, so that nothing can fail after the commit.
             answer = self._encode(call, outcome.finish(pending.reply), as_query)
-            pending.when_done(partial(self._release, call, answer, as_query))
+            pending.watch(_Release(self, call, answer, as_query))
             return
         if operation.waits:
             call.on_close = pending.cancel
         pending.when_done(partial(self._finish_later, call, outcome.finish, as_query))
-
-    def _release(self, call: HttpCall, answer: bytes, as_query: bool, done: Pending[Any]) -> None:
-        if done.error is None:
-            call.ready(answer)
-        else:
-            self._failed(call, done.error, as_query=as_query)
 
     def _finish_later(
         self, call: HttpCall, finish: Callable[[Any], Result], as_query: bool, done: Pending[Any]
@@ -295,7 +308,7 @@ class SqsServer(HttpGate):
         except asyncio.CancelledError:
             pass  # The client has disconnected.
         except Exception as error:
-            self._failed(call, error, as_query=as_query)
+            self.fail(call, error, as_query=as_query)
 
     def _throttle(self, receives: bool) -> None:
         if receives and self.budget.is_overdrawn:
@@ -306,7 +319,7 @@ class SqsServer(HttpGate):
         try:
             self._answer(call, await outcome, as_query)
         except Exception as error:
-            self._failed(call, error, as_query=as_query)
+            self.fail(call, error, as_query=as_query)
 
     def _answer(self, call: HttpCall, result: Result, as_query: bool) -> None:
         call.ready(self._encode(call, result, as_query))
@@ -324,13 +337,35 @@ class SqsServer(HttpGate):
         self._refused.note(call.action, error.fault.code, str(error), self._loop.time())
         call.ready(self._answers.error(error, as_query, call.closes, _wants_json(call)))
 
-    def _failed(self, call: HttpCall, error: BaseException, *, as_query: bool) -> None:
-        if isinstance(error, LonghallError):
+    def fail(self, call: HttpCall, error: BaseException, *, as_query: bool) -> None:
+        """Answer with the error that a failure means in this dialect."""
+        if isinstance(error, AccessRefused):
+            error = denied(error, call.action, self.door)
+        elif isinstance(error, LonghallError):
             error = translate(error)
         if not isinstance(error, SqsError):
             _log.error("a request failed", exc_info=error, extra={"peer": call.connection.peer, "action": call.action})
             error = SqsError(faults.INTERNAL, "The request failed for a reason on this side; its log says why.")
         self.refuse(call, error, as_query=as_query)
+
+
+@final
+class _Release(ReplyWatcher):
+    """An encoded answer that waits for the commit of what it reports."""
+
+    __slots__ = ("_answer", "_as_query", "_call", "_server")
+
+    def __init__(self, server: SqsServer, call: HttpCall, answer: bytes, as_query: bool) -> None:
+        self._server = server
+        self._call = call
+        self._answer = answer
+        self._as_query = as_query
+
+    def done(self, pending: Pending[Any]) -> None:
+        if pending.error is None:
+            self._call.ready(self._answer)
+        else:
+            self._server.fail(self._call, pending.error, as_query=self._as_query)
 
 
 def _operation(name: str) -> _Operation:

@@ -30,7 +30,9 @@ from longhall.doors.sqs.wire.faults import (
     SqsError,
 )
 from longhall.doors.sqs.wire.query import parse_form
-from longhall.front.credentials import Credentials
+from longhall.front.authenticator import DoorAuthentication
+from longhall.front.identity import Principal
+from longhall.front.origins import Origin
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 SERVICE: Final = "sqs"
@@ -61,22 +63,54 @@ class _Claim(NamedTuple):
     query: list[tuple[str, str]]
 
 
+def is_signed(headers: Mapping[bytes, bytes], target: bytes) -> bool:
+    """True if a request has a signature or another proof of its own."""
+    return b"authorization" in headers or b"X-Amz-" in target
+
+
 @final
 class Verifier:
     """Verifies requests with the known secrets."""
 
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+    def __init__(self, authentication: DoorAuthentication) -> None:
+        self._authentication = authentication
         self._keys: dict[tuple[str, str, str], bytes] = {}
 
-    def verify(self, method: bytes, target: bytes, headers: Mapping[bytes, bytes], body: bytes, now_ms: int) -> str:
-        """The access key that signed the request. Raises SqsError."""
+    @property
+    def required(self) -> bool:
+        """True if requests must be signed."""
+        return self._authentication.required
+
+    def of_certificate(self, origin: Origin | None) -> Principal:
+        """Whose certificate the client of a request without a signature has. Raises SqsError."""
+        principal = self._authentication.of_certificate(origin)
+        if principal is None:
+            raise _refuse(INVALID_TOKEN, "The certificate of the client names no user that may log in.")
+        return principal
+
+    def verify(
+        self, method: bytes, target: bytes, headers: Mapping[bytes, bytes], body: bytes, now_ms: int, address: str = ""
+    ) -> Principal:
+        """Whose access key signed the request. Raises SqsError."""
+        authentication = self._authentication
+        try:
+            principal = self._signer(method, target, headers, body, now_ms)
+        except SqsError as error:
+            if error.fault in (INVALID_TOKEN, WRONG_SIGNATURE):
+                authentication.note(None, "", address, now_ms)
+            raise
+        authentication.authenticator.failed_logins.logins[authentication.door] += 1
+        return principal
+
+    def _signer(
+        self, method: bytes, target: bytes, headers: Mapping[bytes, bytes], body: bytes, now_ms: int
+    ) -> Principal:
         path, _, query_string = target.partition(b"?")
         query = parse_form(query_string)
         claim = _claim(headers, query, body)
         access_key, date, region, service, ending = _scope(claim.credential)
-        secret = self._credentials.secret(access_key)
-        if secret is None:
+        known = self._authentication.authenticator.secret_of(access_key)
+        if known is None:
             raise _refuse(INVALID_TOKEN, "The security token included in the request is invalid.")
         if service != SERVICE or ending != "aws4_request" or not claim.time.startswith(date):
             raise _refuse(WRONG_SIGNATURE, f"Credential should be scoped to {SERVICE} and to the day of the request.")
@@ -99,14 +133,14 @@ class Verifier:
         scope = f"{date}/{region}/{service}/{ending}"
         hashed = hashlib.sha256(canonical.encode()).hexdigest()
         to_sign = f"{ALGORITHM}\n{claim.time}\n{scope}\n{hashed}"
-        expected = hmac.digest(self._key(secret, date, region), to_sign.encode(), "sha256").hex()
+        expected = hmac.digest(self._key(known.secret, date, region), to_sign.encode(), "sha256").hex()
         if not hmac.compare_digest(expected, claim.signature):
             raise _refuse(
                 WRONG_SIGNATURE,
                 "The request signature we calculated does not match the signature you provided. "
                 "Check your AWS Secret Access Key and signing method.",
             )
-        return access_key
+        return known.principal
 
     def _key(self, secret: str, date: str, region: str) -> bytes:
         found = self._keys.get((secret, date, region))

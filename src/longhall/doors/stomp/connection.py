@@ -40,6 +40,9 @@ from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import SMALL_BYTES_MAX, Arrival
+from longhall.front.handshake_refusals import looks_like_tls, note_tls
+from longhall.front.identity import Principal
+from longhall.front.origins import Origin, origin_of
 
 if TYPE_CHECKING:
     from longhall.doors.stomp.server import StompServer
@@ -64,8 +67,10 @@ class StompConnection(asyncio.Protocol):
         self.server = server
         self.service = server.service
         self.peer = ""
+        self.origin: Origin | None = None  # What TLS or a balancer says of the client.
         self.host = DEFAULT_HOST
         self.user = ""
+        self.principal: Principal | None = None  # Until the login.
         self.caller = Caller()
         self.version = V1_0
         self.state = NEW
@@ -94,6 +99,7 @@ class StompConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         name = transport.get_extra_info("peername")
         self.peer = str(name[0]) if name else ""
+        self.origin = origin_of(transport)
         if not self.server.opened(self):
             self._transport.abort()
             return
@@ -117,6 +123,10 @@ class StompConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.heart_beats.received_s = self._loop.time()
         if self.is_over:
+            return
+        if self.state == NEW and looks_like_tls(data):
+            note_tls("stomp", self.peer, data, self._loop.time())
+            self.abort()
             return
         try:
             self.decoder.feed(data)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 CHANNEL: Final = 1  # STOMP has no channels; a session wants one.
 AWAITED_QUEUES_MAX: Final = 64  # Whose leases DISCONNECT waits for.
-_keys: Final = count(1)
 
 
 @final
@@ -51,6 +50,7 @@ class Consumption:
         self._connection = connection
         self._unacknowledged: dict[int, Unacknowledged] = {}
         self._number = 0
+        self._keys = count(1)  # Of consumers.
         self._link: SessionLink | None = None
         self._ready: asyncio.Future[None] | None = None
 
@@ -113,7 +113,7 @@ class Consumption:
     def new_consumer(self, tag: str, queue: str, no_ack: bool, prefetch: int) -> ChannelConsumer:
         """A consumer of a queue; it is open after `subscribe`."""
         host = self._connection.host
-        return ChannelConsumer(tag, next(_keys), hall_name(host, queue), queue, no_ack, prefetch)
+        return ChannelConsumer(tag, next(self._keys), hall_name(host, queue), queue, no_ack, prefetch)
 
     def _operation(self, subscription: StompSubscription) -> AddConsumer:
         one = subscription.consumer
@@ -151,6 +151,17 @@ class Consumption:
         early, consumer.early = consumer.early or [], None
         for push in early:
             self.push(push)
+
+    def close_revoked(self) -> None:
+        """Refuse a client with a subscription that it may not have any more: its permissions have changed."""
+        if not self.service.is_guarded:
+            return
+        for subscription in list(self.consumers.values()):
+            try:
+                self.service.check(self._operation(subscription), self.caller)
+            except LonghallError as error:
+                self._connection.fail(stomp_error(error))
+                return
 
     async def unsubscribe(self, subscription: StompSubscription) -> None:
         """End a subscription. The client keeps the messages that it has, and may still acknowledge them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp.acknowledgements import ended_messages
 from longhall.doors.amqp.virtual_host import has_virtual_host
 from longhall.doors.stomp.destinations import (
@@ -41,6 +40,7 @@ from longhall.doors.stomp.subscription_queues import (
 from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, StompFrame
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import DEFAULT_HOST, hall_name
+from longhall.front.identity import caller_of
 from longhall.queues.selector import compile_selector
 from longhall.service.exchange_operations import DONE, REJECT, REQUEUE, SETTLE
 from longhall.service.queue_operations import DeleteQueue
@@ -63,11 +63,17 @@ def connect(connection: StompConnection, frame: StompFrame) -> Work | None:
         raise StompError("Bad CONNECT", "the connection is open already\n", closes=True)
     version = _version(frame)
     send_ms, receive_ms = agreed(frame.headers.get("heart-beat", "0,0"))
-    user = frame.headers.get("login", USER)
-    if not connection.server.login(user, frame.headers.get("passcode", USER)):
+    origin = connection.origin
+    if origin is not None and origin.user and "login" not in frame.headers:
+        user, principal = origin.user, connection.server.login_by_certificate(origin)
+    else:
+        user = frame.headers.get("login", USER)
+        principal = connection.server.login(user, frame.headers.get("passcode", USER), connection.peer)
+    if principal is None:
         raise StompError("Bad CONNECT", f"Access refused for user '{user}'", closes=True)
     connection.state = "connecting"
     connection.user = user
+    connection.principal = principal
     return _open(connection, frame, version, send_ms, receive_ms)
 
 
@@ -90,7 +96,10 @@ async def _open(connection: StompConnection, frame: StompFrame, version: str, se
             raise StompError("Bad CONNECT", f"Virtual host '{host}' access denied", closes=True)
         host = DEFAULT_HOST
     connection.host = host
-    connection.caller = Caller(connection.user, connection.peer)
+    assert connection.principal is not None
+    connection.caller = caller_of(connection.principal.shown_as(connection.user), connection.peer)
+    if not connection.service.may_enter(host, connection.caller):
+        raise StompError("Bad CONNECT", f"Virtual host '{host}' access denied", closes=True)
     connection.version = version
     headers = [
         ("version", version),

@@ -71,6 +71,8 @@ class StompPublisher:
         resource = exchange_text(message.publication.exchange, self._connection.host)
         if answer.code is Code.UNKNOWN_EXCHANGE:
             return AmqpError(NOT_FOUND, f"no {resource}")
+        if answer.code is Code.ACCESS_REFUSED:
+            return AmqpError(ACCESS_REFUSED, answer.reason)
         return AmqpError(ACCESS_REFUSED, f"cannot publish to internal {resource}")
 
 

@@ -11,11 +11,14 @@ from collections import Counter
 from typing import Final, final
 
 from longhall.doors.stomp.connection import StompConnection
+from longhall.doors.stomp.errors import StompError
 from longhall.doors.stomp.websocket import StompWebSocket
 from longhall.doors.stomp.wire.frames import FRAME_BYTES_MAX
 from longhall.front.admission import Budget
+from longhall.front.authenticator import DoorAuthentication
 from longhall.front.connection_registry import ConnectionRegistry
-from longhall.front.credentials import Credentials
+from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.origins import Origin
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Entropy, Listener, Network
@@ -34,7 +37,7 @@ class StompServer:
         sessions: Sessions,
         entropy: Entropy,
         budget: Budget,
-        credentials: Credentials | None = None,
+        authentication: DoorAuthentication | None = None,
         connections_max: int = 16_384,
         connections_per_address_max: int = 16_384,
     ) -> None:
@@ -51,7 +54,7 @@ class StompServer:
         self.errors: Counter[str] = Counter()  # By the message of the ERROR.
         self._websocket_listener: Listener | None = None
         self._entropy = entropy
-        self._credentials = credentials
+        self.authentication = authentication  # None: every user may log in.
         self._loop = asyncio.get_running_loop()
 
     async def open(self, network: Network, host: str, port: int) -> int:
@@ -91,9 +94,26 @@ class StompServer:
         """A connection is closed."""
         self.connections.remove(connection)
 
-    def login(self, user: str, password: str) -> bool:
-        """True if a user may log in. Without credentials every user may, as at the other doors."""
-        return self._credentials is None or self._credentials.matches(user, password)
+    def login(self, user: str, password: str, address: str) -> Principal | None:
+        """The principal of a login; ANONYMOUS for every user if the door does not ask, None if it is refused."""
+        if self.authentication is None:
+            return ANONYMOUS
+        return self.authentication.login(user, password, address)
+
+    def login_by_certificate(self, origin: Origin) -> Principal | None:
+        """The principal of a client with a certificate; None if the login is refused."""
+        return ANONYMOUS if self.authentication is None else self.authentication.login_by_certificate(origin)
+
+    def close_outdated(self) -> None:
+        """Close the connections of users that may not be logged in any more: the directory has changed."""
+        authentication = self.authentication
+        if authentication is None:
+            return
+        for connection in list(self.connections.registered):
+            if connection.principal is not None and not authentication.may_go_on(connection.principal):
+                connection.fail(StompError("Access refused", "the credentials of the user have changed\n", closes=True))
+            else:
+                connection.consumption.close_revoked()
 
     def new_id(self, size: int) -> str:
         """A random id of so many bytes."""

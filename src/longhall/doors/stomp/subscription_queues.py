@@ -141,7 +141,7 @@ async def ensure_queue(connection: StompConnection, name: str, frame: StompFrame
 
 async def _exists(connection: StompConnection, name: str) -> bool:
     try:
-        await connection.service.find(hall_name(connection.host, name))
+        await connection.service.find(hall_name(connection.host, name), connection.caller)
     except LonghallError as error:
         if error.code is not Code.UNKNOWN_QUEUE:
             raise

@@ -98,18 +98,18 @@ class SealingGate:
             return None
         sealed = self.sealer.seal_now(op.queue, view.settings, op.messages)
         if sealed is not None:
-            return self._router.forward(ops.SendMessages(op.queue, sealed), caller)
+            return self._router.dispatch(ops.SendMessages(op.queue, sealed), caller)
         return _kept(self._send_sealed(op, view.settings, caller))
 
     async def _send_sealed(self, op: ops.SendMessages, settings: QueueSettings, caller: Caller) -> list[Accepted]:
         messages = await self.sealer.seal(op.queue, settings, op.messages)
-        return await self._router.forward(ops.SendMessages(op.queue, messages), caller)
+        return await self._router.dispatch(ops.SendMessages(op.queue, messages), caller)
 
     async def _send_to_unknown(self, op: ops.SendMessages, caller: Caller) -> list[Accepted]:
         """This process does not know the queue yet, or it does not exist."""
         view = await self._find(op.queue)
         if view is None or not view.settings.sealed:
-            return await self._router.forward(op, caller)
+            return await self._router.dispatch(op, caller)
         return await self._send_sealed(op, view.settings, caller)
 
     def _settle_with_sends(self, op: ops.SettleWithSends, caller: Caller) -> Pending[list[list[Accepted]]] | None:
@@ -125,7 +125,7 @@ class SealingGate:
                 messages = await self.sealer.seal(one.queue, view.settings, one.messages)
                 one = msgspec.structs.replace(one, messages=messages)
             sends.append(one)
-        return await self._router.forward(ops.SettleWithSends(op.queue, op.receipts, sends), caller)
+        return await self._router.dispatch(ops.SettleWithSends(op.queue, op.receipts, sends), caller)
 
     # Receiving
 
@@ -135,11 +135,11 @@ class SealingGate:
         if self._is_sealed(op.queue) and self.keys.sealing(op.queue) is None:
             # A key that is not to be had refuses before anything is leased.
             return started(self._receive_sealed(op, caller))
-        return self._opened(op.queue, self._router.forward(op, caller))
+        return self._opened(op.queue, self._router.dispatch(op, caller))
 
     async def _receive_sealed(self, op: ops.ReceiveMessages, caller: Caller) -> list[Delivery]:
         await self.keys.fetch_sealing(op.queue)
-        return await self._opened(op.queue, self._router.forward(op, caller))
+        return await self._opened(op.queue, self._router.dispatch(op, caller))
 
     def _opened(self, queue: str, pending: Pending[list[Delivery]]) -> Pending[list[Delivery]]:
         """The deliveries of a reply in clear; the same waiting, and the same end if the caller goes away."""
@@ -189,7 +189,7 @@ class SealingGate:
     def _return(self, queue: str, deliveries: list[Delivery]) -> None:
         operation = ops.undelivered(queue, deliveries)
         if operation is not None:
-            self._router.forward(operation)
+            self._router.dispatch(operation)
 
     def _receive_from_any(self, op: ops.ReceiveFromAny, caller: Caller) -> Pending[list[tuple[str, Delivery]]] | None:
         return started(self._open_any(op, caller)) if self.keys.masters is not None else None
@@ -197,7 +197,7 @@ class SealingGate:
     async def _open_any(self, op: ops.ReceiveFromAny, caller: Caller) -> list[tuple[str, Delivery]]:
         opened: list[tuple[str, Delivery]] = []
         first: LonghallError | None = None
-        for queue, delivery in await self._router.forward(op, caller):
+        for queue, delivery in await self._router.dispatch(op, caller):
             try:
                 opened += [(queue, one) for one in await self._open_each(queue, [delivery])]
             except LonghallError as error:
@@ -210,7 +210,7 @@ class SealingGate:
         return _kept(self._take_opened(op, caller)) if self._may_be_sealed(op.queue) else None
 
     async def _take_opened(self, op: exchange_ops.TakeMessage, caller: Caller) -> exchange_ops.TakenMessage:
-        taken = await self._router.forward(op, caller)
+        taken = await self._router.dispatch(op, caller)
         delivery = taken.delivery
         if delivery is None or not delivery.seal:
             return taken
@@ -220,7 +220,7 @@ class SealingGate:
             how = exchange_ops.UNSEEN
             ended = exchange_ops.EndHeld(op.queue, op.session, [delivery.receipt], how, [])
             if delivery.receipt:
-                await self._router.forward(ended, caller)
+                await self._router.dispatch(ended, caller)
             raise
         return taken
 
@@ -230,7 +230,7 @@ class SealingGate:
         return _kept(self._open_page(op, caller)) if self._may_be_sealed(op.queue) else None
 
     async def _open_page(self, op: Any, caller: Caller) -> Page:
-        page: Page = await self._router.forward(op, caller)
+        page: Page = await self._router.dispatch(op, caller)
         for seen in page.messages:
             seen.delivery = await self.sealer.open_one(op.queue, seen.delivery)
         return page
@@ -244,7 +244,7 @@ class SealingGate:
         return _kept(self._open_letters(op, caller)) if self._may_be_sealed(op.queue) else None
 
     async def _open_letters(self, op: ops.ListLetters, caller: Caller) -> LetterPage:
-        page = await self._router.forward(op, caller)
+        page = await self._router.dispatch(op, caller)
         page.letters = [await self.sealer.open_letter(op.queue, letter) for letter in page.letters]
         return page
 
@@ -252,14 +252,14 @@ class SealingGate:
         return _kept(self._open_letter(op, op.queue, caller)) if self._may_be_sealed(op.queue) else None
 
     async def _open_letter(self, op: Operation[Letter], queue: str, caller: Caller) -> Letter:
-        return await self.sealer.open_letter(queue, await self._router.forward(op, caller))
+        return await self.sealer.open_letter(queue, await self._router.dispatch(op, caller))
 
     def _edit_letter(self, op: ops.EditLetter, caller: Caller) -> Pending[Letter] | None:
         return _kept(self._edit_sealed(op, caller)) if self._may_be_sealed(op.queue) else None
 
     async def _edit_sealed(self, op: ops.EditLetter, caller: Caller) -> Letter:
         if op.body is not None and not op.seal:
-            letter = await self._router.forward(ops.ReadLetter(op.queue, op.message_id), caller)
+            letter = await self._router.dispatch(ops.ReadLetter(op.queue, op.message_id), caller)
             body = op.body
             if letter.seal:
                 seal, body = await self.sealer.reseal(letter, op.body)
@@ -295,7 +295,7 @@ class SealingGate:
 
     async def _move(self, op: ops.StartMove, caller: Caller) -> MoveTask:
         """A sealed message can go back to the queue that sealed it, and to no other one."""
-        sources = await self._router.forward(ops.ListDeadLetterSources(op.queue), caller)
+        sources = await self._router.dispatch(ops.ListDeadLetterSources(op.queue), caller)
         for name in (op.queue, *sources):
             view = await self._find(name)
             if view is not None and view.settings.sealed and name != op.target:
@@ -304,7 +304,7 @@ class SealingGate:
                     f"'{op.queue}' has messages that are sealed for '{name}': they can move back there, not to "
                     f"'{op.target}'.",
                 )
-        return await self._router.forward(op, caller)
+        return await self._router.dispatch(op, caller)
 
     def _check_settings(self, op: ops.CreateQueue | ops.ConfigureQueue, caller: Caller) -> None:
         sealed = op.settings.sealed
@@ -326,12 +326,12 @@ class SealingGate:
         return _kept(self._configure_and_forget(op, caller))
 
     async def _configure_and_forget(self, op: ops.ConfigureQueue, caller: Caller) -> None:
-        await self._router.forward(op, caller)
+        await self._router.dispatch(op, caller)
         self.keys.forget(op.queue)  # Another master key holds for the next message.
 
     async def _find(self, queue: str) -> QueueView | None:
         try:
-            return await self._router.find(queue)
+            return self._router.view(queue) or await self._router.dispatch(ops.DescribeQueue(queue))
         except LonghallError as error:
             if error.code is not Code.UNKNOWN_QUEUE:
                 raise

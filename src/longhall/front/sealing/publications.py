@@ -21,6 +21,7 @@ from longhall.exchanges.properties import decode_properties, decode_stored
 from longhall.front.sealing.messages import MessageSealer
 from longhall.queues.messages import QueueView
 from longhall.service.exchange_operations import CommitTransaction, FindRoute, PublishMessages
+from longhall.service.queue_operations import DescribeQueue
 from longhall.service.router import Router
 
 ROUTE_S: Final = 1.0
@@ -59,7 +60,7 @@ class PublicationSealer:
         async with self._turn(caller):
             await self._seal_each(op, answers, passed, places)
             # Begun in this turn, and awaited behind it: a client's messages stay in their order.
-            pending = self._router.forward(PublishMessages(op.host, passed), caller)
+            pending = self._router.dispatch(PublishMessages(op.host, passed), caller)
         for at, answer in zip(places, await pending, strict=True):
             answers[at] = answer
         return answers
@@ -79,7 +80,7 @@ class PublicationSealer:
     async def _commit(self, op: CommitTransaction, caller: Caller) -> list[Published]:
         async with self._turn(caller):
             sealed = [await self._sealed(op.host, publication) for publication in op.publications]
-            pending = self._router.forward(CommitTransaction(op.host, sealed, op.ends), caller)
+            pending = self._router.dispatch(CommitTransaction(op.host, sealed, op.ends), caller)
         return await pending
 
     def _turn(self, caller: Caller) -> asyncio.Lock:
@@ -144,7 +145,7 @@ class PublicationSealer:
         found: list[str] = []
         for way in _ways(host, publication):
             try:
-                names = await self._router.forward(FindRoute(*way))
+                names = await self._router.dispatch(FindRoute(*way))
             except LonghallError as error:
                 if error.code is not Code.UNKNOWN_EXCHANGE:
                     raise
@@ -157,7 +158,7 @@ class PublicationSealer:
 
     async def _view(self, name: str) -> QueueView | None:
         try:
-            return await self._router.find(name)
+            return self._router.view(name) or await self._router.dispatch(DescribeQueue(name))
         except LonghallError as error:
             if error.code is not Code.UNKNOWN_QUEUE:
                 raise

@@ -97,4 +97,4 @@ class OpeningReceiver:
     def _end(self, queue: str, deliveries: list[Delivery], how: int) -> None:
         receipts = [delivery.receipt for delivery in deliveries if delivery.receipt]
         if receipts:
-            self._router.forward(EndHeld(queue, self._session_id, receipts, how, []))
+            self._router.dispatch(EndHeld(queue, self._session_id, receipts, how, []))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final, final
 
+from longhall.world.ports import Network
 from longhall.world.real.clock import RealClock
 from longhall.world.real.disk import DirectoryLock, RealDisk
 from longhall.world.real.entropy import RealEntropy
@@ -27,6 +28,7 @@ class RealWorld:
         self.clock = RealClock()
         self.entropy = RealEntropy()
         self.network = RealNetwork()
+        self.peers_network: Network = self.network
         self.disk = RealDisk(data_directory)
         self._lock = DirectoryLock(data_directory) if lock else None
         self.janitor = RealJanitor(data_directory, jobs)

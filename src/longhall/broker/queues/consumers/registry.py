@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, final
 
 from longhall.broker.background import cancel
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.pending import Pending, completed, started
+from longhall.broker.pending import Pending, completed, started, when_committed
 from longhall.broker.queues.consumers.queue_consumers import QueueConsumers, whole
 from longhall.broker.queues.consumers.session import (
     DIRECT,
@@ -36,7 +36,7 @@ from longhall.broker.queues.delivery.settle import change_leases, hand_back, set
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.queues.write import write_queue
-from longhall.broker.waiting import committed, when_committed
+from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Returned
 from longhall.queues.leases import LEASED

@@ -90,10 +90,11 @@ class RedriveTasks:
         self._begin(source.shard.number)
         return _known(redrives.get(task_id))
 
-    async def cancel_move(self, task_id: str) -> MoveTask:
-        """Stop a task; moved messages stay moved."""
+    async def cancel_move(self, task_id: str, queue: str = "") -> MoveTask:
+        """Stop a task, of this queue if one is named; moved messages stay moved."""
         for number, redrives in enumerate(self._hall.redrives, 1):
-            if redrives.get(task_id) is None:
+            task = redrives.get(task_id)
+            if task is None or (queue and task.source != queue):
                 continue
             cancelling = redrives.decide_cancel(task_id)
             if isinstance(cancelling, Code):

@@ -12,7 +12,7 @@ import asyncio
 from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.pending import Pending
+from longhall.broker.pending import Pending, when_committed
 from longhall.broker.queues.audit.audit_log import audits, note_deliveries
 from longhall.broker.queues.audit.delivery_report import report
 from longhall.broker.queues.dead_letters.dead_lettering import dead_letter, dead_letter_queue_of
@@ -23,7 +23,7 @@ from longhall.broker.queues.delivery.time_zones import is_open
 from longhall.broker.queues.large_messages.reassembly import Ration, fill
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue
-from longhall.broker.waiting import committed, when_committed
+from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import SETTLED, message_info_of, wants_report
 from longhall.queues.delivery_selection import Peek
@@ -54,7 +54,7 @@ def receive(
     `consumer` is the identity of the receiver, for the audit topic. A receiver that cannot read `in_parts` gets no
     message that is too large for one reply. It can be cancelled until a message is leased to it.
     """
-    receiver_filter = receiver_filter_for(queue, filter)
+    receiver_filter = receiver_filter_for(queue, filter) if filter else None
     check_delivery(hall, queue)
     if wait_ms > 0 and count_max > 1 and queue.gather_ms and queue.available() < count_max:
         gathered: Pending[list[Delivery]] = Pending()
@@ -199,7 +199,8 @@ def decide_delivery(
     look: Peek = Ration(queue).peek if receiver_filter is None and any(hall.chunked_messages) else peek
     now_ms = hall.time.now_ms()
     queue.follow_letters(queue.settings.dead_letters is not None and dead_letter_queue_of(hall, queue) is not None)
-    opened = is_open(queue.settings.hours, now_ms)
+    hours = queue.settings.hours
+    opened = hours is None or is_open(hours, now_ms)
     outcome = queue.queue.decide_receive(now_ms, count_max, lease_ms, look, opened, receiver_filter, lane_id, until)
     if outcome.given and queue.settings.late_stamped == HEAD:
         stamp_leases(outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.pending import Pending
+from longhall.broker.pending import Pending, when_committed
 from longhall.broker.queues.audit.audit_log import audits, note_settles
 from longhall.broker.queues.audit.delivery_report import report
 from longhall.broker.queues.delivery.give_back import give_back
@@ -13,7 +13,7 @@ from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
 from longhall.broker.queues.delivery.message_lookup import Place, cached_traces, look_up_infos
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue
-from longhall.broker.waiting import committed, when_committed
+from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import SETTLED, MessageInfo
 from longhall.queues.events import Settled

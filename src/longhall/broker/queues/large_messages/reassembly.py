@@ -10,7 +10,7 @@ import hashlib
 import logging
 from typing import Final, final
 
-from longhall.broker.fetch import PartitionFetch, supply
+from longhall.broker.fetch import read_log
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
@@ -19,7 +19,6 @@ from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import shard_of_whole
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
-from longhall.log.segment_reads import Supplied
 from longhall.queues.chunked_messages import ChunkedMessage
 from longhall.queues.chunks import ChunkManifest, join
 from longhall.queues.envelope import whole_of
@@ -146,20 +145,14 @@ async def _read_chunk(hall: Hall, whole: ChunkedMessage, number: int) -> bytes:
 
 
 async def _read_record(hall: Hall, partition: Partition, offset: int) -> Record:
-    supplied: Supplied | None = None
-    while True:
-        read = partition.log.read(offset, READ_BYTES, partition.high_watermark, supplied)
-        if read.cold is not None:
-            supplied = await supply(hall, PartitionFetch(partition, 0, 0, -1), read.cold)
-            continue
-        if read.code is Code.STORAGE_DAMAGED:
-            partition.report_damage(offset)
-        if read.code is not None or not read.size_bytes:
-            raise LonghallError(read.code or Code.STORAGE_DAMAGED, f"a part of a large message is missing at {offset}")
+    read = await read_log(hall, partition, offset, READ_BYTES, partition.high_watermark)
+    if read.code is Code.STORAGE_DAMAGED:
+        partition.report_damage(offset)
+    if read.code is None and read.size_bytes:
         for record in read_records(b"".join(read.buffers), 0):
             if record.offset == offset:
                 return record
-        raise LonghallError(Code.STORAGE_DAMAGED, f"a part of a large message is missing at {offset}")
+    raise LonghallError(read.code or Code.STORAGE_DAMAGED, f"a part of a large message is missing at {offset}")
 
 
 async def digest_of(hall: Hall, manifest: ChunkManifest) -> str:

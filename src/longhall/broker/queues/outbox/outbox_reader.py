@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from longhall.broker.fetch import PartitionFetch, supply
+from longhall.broker.fetch import read_log
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.errors import Code, LonghallError
-from longhall.log.segment_reads import Supplied
 from longhall.queues.outbox_events import OutboxEntry, entry_decoder
 from longhall.records.batch import parse_header, read_records
 
@@ -42,13 +41,9 @@ async def read_entries(
 
 async def _read(hall: Hall, partition: Partition, offset: int) -> bytes:
     """Batches from `offset` on; empty at the end, and where they are damaged."""
-    supplied: Supplied | None = None
-    while offset < partition.high_watermark:
-        read = partition.log.read(offset, READ_BYTES, partition.high_watermark, supplied)
-        if read.cold is not None:
-            supplied = await supply(hall, PartitionFetch(partition, 0, 0, -1), read.cold)
-            continue
-        if read.code is Code.STORAGE_DAMAGED:
-            partition.report_damage(offset)
-        return b"" if read.code is not None else b"".join(read.buffers)
-    return b""
+    if offset >= partition.high_watermark:
+        return b""
+    read = await read_log(hall, partition, offset, READ_BYTES, partition.high_watermark)
+    if read.code is Code.STORAGE_DAMAGED:
+        partition.report_damage(offset)
+    return b"" if read.code is not None else b"".join(read.buffers)

@@ -1,7 +1,7 @@
-"""Gather: the messages of one call that go to the same log are appended there as one batch, without waiting.
+"""Send to a queue: the messages of one call that go to the same log are appended there as one batch, without waiting.
 
-So a batch of ten costs one append and one fold. Queues that have to be asked for room for each message, and messages
-that are cut into parts, take the longer way through `send`.
+A batch of ten costs one append and one fold. Messages for queues that have to be asked for room, and messages that are
+cut into parts, are sent one by one (`send`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Final, final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
+from longhall.broker.pending import Pending, when_acknowledged
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.rules import (
+    ONE_RECORD_BYTES_MAX,
     charge_quota,
     clear_bytes,
     due_of_send,
@@ -21,14 +23,26 @@ from longhall.broker.queues.sending.rules import (
     record_of,
     repeated_send,
 )
+from longhall.broker.queues.sending.send import send_one_by_one
 from longhall.broker.queues.write import together, write_records
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import RANDOM_BYTES, new_message_id
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.records.record import Record
 
-ONE_RECORD_BYTES_MAX: Final = 3 * 1024 * 1024  # Above it a message is cut, however large the queue's own limit is.
 GATHERED_BYTES_MAX: Final = 512 * 1024  # Of the bodies in one batch, or one message if that is larger.
+
+
+def send(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: list[Outgoing]) -> Pending[list[Accepted]]:
+    """Accept or refuse each of these messages; done when all that were accepted may be acknowledged."""
+    pending: Pending[list[Accepted]] = Pending()
+    answers = send_batch(hall, stager, queue, messages)
+    if answers is None:
+        pending.run(send_one_by_one(hall, stager, queue, messages))
+    else:
+        pending.decide(answers)
+        when_acknowledged(hall, queue.shard, pending, queue.acknowledgers, queue.in_sync_min)
+    return pending
 
 
 def send_batch(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: list[Outgoing]) -> list[Accepted] | None:

@@ -23,18 +23,16 @@ import msgspec
 
 from longhall.broker.feature_gates import may_use_outbox
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.pending import Pending
+from longhall.broker.pending import Acknowledgeable, Pending, when_acknowledged
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
 from longhall.broker.queues.dead_letters.exchange_letters import route_letter
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.outbox.outbox_log import MESSAGE_BYTES_MAX, has_room, is_waiting, put
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.sending.batch_send import send_batch
+from longhall.broker.queues.sending.batch_send import send, send_batch
 from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.broker.queues.sending.rules import record_of
-from longhall.broker.queues.sending.send import send
 from longhall.broker.queues.write import together
-from longhall.broker.waiting import Acknowledgeable, when_acknowledged
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.properties import decode_properties, decode_stored, headers_of
 from longhall.names import OUTBOX_SHARD

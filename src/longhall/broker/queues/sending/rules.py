@@ -6,6 +6,8 @@ producers. Room in the queue is in `room`: it may have to be waited for.
 
 from __future__ import annotations
 
+from typing import Final
+
 from longhall.broker.queues.running_queue import EXPIRES, RunningQueue
 from longhall.errors import Code, LonghallError
 from longhall.queues.deduplication import FirstSend, deduplication_id, fingerprint
@@ -14,6 +16,8 @@ from longhall.queues.messages import Accepted, Outgoing
 from longhall.queues.retry import retry_delay_ms
 from longhall.records.record import Record
 from longhall.records.seal import TAG_BYTES
+
+ONE_RECORD_BYTES_MAX: Final = 3 * 1024 * 1024  # Above it a message is cut, however large the queue's own limit is.
 
 
 def body_bytes_max(queue: RunningQueue) -> int:

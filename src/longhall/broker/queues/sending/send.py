@@ -1,19 +1,22 @@
-"""Send to a queue: deduplicate, make room, append to the lane or to the staging, and wait for the commit."""
+"""Messages that are sent one by one: each may wait for room in the queue, or until its parts are stored.
+
+The steps are deduplicate, make room, append to the lane or to the staging, and wait for the commit. All other messages
+go through `batch_send`.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.pending import Pending
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.message_lookup import look_up_record
 from longhall.broker.queues.large_messages.reassembly import digest_of
 from longhall.broker.queues.large_messages.upload import UploadCompletion, give_up, store_body
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.sending.batch_send import ONE_RECORD_BYTES_MAX, send_batch
 from longhall.broker.queues.sending.room import make_room
 from longhall.broker.queues.sending.rules import (
+    ONE_RECORD_BYTES_MAX,
     charge_quota,
     check_quota,
     check_size,
@@ -24,7 +27,7 @@ from longhall.broker.queues.sending.rules import (
     repeated_send,
 )
 from longhall.broker.queues.write import together, write_records
-from longhall.broker.waiting import acknowledged, when_acknowledged
+from longhall.broker.waiting import acknowledged
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import RANDOM_BYTES, decode_record, derive_message_id, new_message_id, whole_record
 from longhall.queues.messages import Accepted, Outgoing
@@ -42,22 +45,10 @@ class Rider:
         raise NotImplementedError
 
 
-def send(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: list[Outgoing]) -> Pending[list[Accepted]]:
-    """Accept or refuse each of these messages; done when all that were accepted may be acknowledged."""
-    pending: Pending[list[Accepted]] = Pending()
-    answers = send_batch(hall, stager, queue, messages)
-    if answers is None:
-        pending.run(_send_one_by_one(hall, stager, queue, messages))
-    else:
-        pending.decide(answers)
-        when_acknowledged(hall, queue.shard, pending, queue.acknowledgers, queue.in_sync_min)
-    return pending
-
-
-async def _send_one_by_one(
+async def send_one_by_one(
     hall: Hall, stager: DelayStager, queue: RunningQueue, messages: list[Outgoing]
 ) -> list[Accepted]:
-    """The same where each message may have to wait: for room in the queue, or until its parts are stored."""
+    """Accept or refuse each of these messages, where each may have to wait; they are acknowledged when this returns."""
     answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
     await acknowledged(hall, queue.shard, queue.acknowledgers, queue.in_sync_min)
     return answers

@@ -185,7 +185,7 @@ async def delete(channel: Channel, arguments: Arguments, content: Content | None
     resource = queue_text(name, connection.host)
     count = 0
     try:
-        view = await connection.service.find(queue)
+        view = await connection.service.find(queue, connection.caller)
         check_owner(view.settings, connection.session_id, name, connection.host)
         _check_deletable(view.settings, if_unused, if_empty, resource)
         count = await connection.service.call(RemoveQueue(queue, if_unused, if_empty), connection.caller)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from longhall.doors.kafka.authorized_operations import NOT_ASKED, OF_CLUSTER
+from longhall.directory.access_rules import Kind
+from longhall.doors.kafka.authorized_operations import NOT_ASKED, operations_of
 from longhall.doors.kafka.brokers import brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -17,7 +18,9 @@ def handle(door: Door, request: DescribeClusterRequest, call: Call) -> DescribeC
     return DescribeClusterResponse(
         cluster_id=door.cluster_id,
         controller_id=controller_of(door),
-        cluster_authorized_operations=OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=operations_of(door.access, call.caller, Kind.CLUSTER)
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
         brokers=[
             DescribeClusterResponseBroker(broker_id=host.node_id, host=host.host, port=host.port, rack=host.rack)
             for host in brokers_of(door)

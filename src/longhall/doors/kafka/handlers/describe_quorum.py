@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from longhall.cluster.rpc.operation import Caller
 from longhall.doors.kafka.brokers import brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -30,7 +29,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 
 async def handle(door: Door, request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
     try:
-        progress = await door.service.call(DescribeReplication(), Caller(address=call.peer))
+        progress = await door.service.dispatch(DescribeReplication(), call.caller)
     except LonghallError as error:
         return DescribeQuorumResponse(error_code=error_of(error.code), error_message=str(error))
     response = DescribeQuorumResponse()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from longhall.doors.kafka.authorized_operations import OF_TOPIC
+from longhall.directory.access_rules import Action, Kind
+from longhall.doors.kafka.authorization import may_describe, topic_error
+from longhall.doors.kafka.authorized_operations import operations_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -22,7 +24,8 @@ LIMIT_MAX = 2000
 
 
 def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
-    names = sorted({topic.name for topic in request.topics}) or sorted(door.hall.routes)
+    asked = sorted({topic.name for topic in request.topics})
+    names = asked or [name for name in sorted(door.hall.routes) if may_describe(door, call.caller, name)]
     first = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
@@ -31,6 +34,10 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
     response = DescribeTopicPartitionsResponse()
     placements = Placements(door.hall, door.node_id)
     for name in names:
+        refused = topic_error(door, call.caller, Action.DESCRIBE, name)
+        if refused:
+            response.topics.append(DescribeTopicPartitionsResponseTopic(name=name, error_code=refused))
+            continue
         topic = describe_topic(door.hall, placements, name)
         if topic is None:
             code = error_of(Code.UNKNOWN_TOPIC)
@@ -44,7 +51,7 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
             DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=topic.topic_id,
-                topic_authorized_operations=OF_TOPIC,
+                topic_authorized_operations=operations_of(door.access, call.caller, Kind.TOPIC, name),
                 partitions=[_partition(number, topic.partitions[number]) for number in shown],
             )
         )

@@ -57,7 +57,7 @@ async def handle(door: Door, request: ElectLeadersRequest, call: Call) -> ElectL
         else [(topic.topic, topic.partitions) for topic in request.topic_partitions]
     )
     deadline_s = min(max(request.timeout_ms, 0) / 1000, TRANSFER_S_MAX)
-    election = _Election(door, request.election_type == UNCLEAN, Caller(address=call.peer), deadline_s)
+    election = _Election(door, request.election_type == UNCLEAN, call.caller, deadline_s)
     response = ElectLeadersResponse()
     for name, numbers in wanted:
         rows = [await election.of(name, number) for number in numbers]
@@ -111,7 +111,7 @@ class _Election:
         leadership = self._door.hall.leadership
         assert leadership is not None, "a lone node is the preferred leader"
         try:
-            await self._door.service.call(TransferLeadership(preferred), self._caller)
+            await self._door.service.dispatch(TransferLeadership(preferred), self._caller)
         except LonghallError as error:
             return error_of(error.code), str(error)
         for _ in range(int(self._timeout_s / LOOK_S)):

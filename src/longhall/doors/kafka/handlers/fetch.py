@@ -12,6 +12,8 @@ from functools import partial
 from longhall.broker.fetch import Fetch, PartitionFetch
 from longhall.broker.fetch_filter import FILTERED_BYTES_MAX, filter_batches
 from longhall.broker.large_fetch import has_large, join_large
+from longhall.directory.access_rules import Action
+from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import FETCH_SESSION_ID_NOT_FOUND, error_of
@@ -51,6 +53,8 @@ def handle(door: Door, call: Call) -> None:
     for part in parts:
         name = part.topic or hall.topic_name(part.topic_id)
         partition = hall.partition(name, part.partition)
+        if _topic_error(door, call, name):
+            partition = None  # Not waited for; the answer says why.
         wanted.append(PartitionFetch(partition, part.fetch_offset, part.partition_max_bytes, part.current_leader_epoch))
     try:
         filter = door.fetch_filters.of(request.rack_id)
@@ -75,6 +79,13 @@ def handle(door: Door, call: Call) -> None:
     )
     call.on_close = fetch.cancel
     fetch.start()
+
+
+def _topic_error(door: Door, call: Call, name: str) -> int:
+    """0, or the error of a topic that the client may not read."""
+    if door.access is None or not door.access.active:
+        return 0
+    return topic_error(door, call.caller, Action.READ, name)
 
 
 def refuse(door: Door, call: Call) -> None:
@@ -185,7 +196,11 @@ def _answer(door: Door, call: Call, parts: list[FetchPart], opened: Opened | Non
     for part, wanted in zip(parts, fetch.wanted, strict=True):
         partition = wanted.partition
         code = wanted.code
-        if code is Code.UNKNOWN_TOPIC:
+        refused = _topic_error(door, call, part.topic or door.hall.topic_name(part.topic_id))
+        if refused:  # Now, or while the request has waited.
+            code, partition = Code.ACCESS_REFUSED, None
+            wanted.buffers, wanted.size_bytes, wanted.aborted = [], 0, None
+        elif code is Code.UNKNOWN_TOPIC:
             code = door.unknown(bool(part.topic_id))
         high_watermark = stable = start = -1
         if partition is not None and not partition.elsewhere:
@@ -203,7 +218,7 @@ def _answer(door: Door, call: Call, parts: list[FetchPart], opened: Opened | Non
                 part.topic,
                 part.topic_id,
                 part.partition,
-                error_of(code),
+                refused or error_of(code),
                 high_watermark,
                 stable,
                 start,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Final, TypeVar, cast
 
+from longhall.cluster.rpc.operation import Caller
+from longhall.directory.access_rules import CLUSTER_NAME, Action, Kind
 from longhall.doors.kafka import topic_operations
-from longhall.doors.kafka.authorized_operations import NOT_ASKED, OF_CLUSTER, OF_TOPIC
+from longhall.doors.kafka.authorization import may_describe
+from longhall.doors.kafka.authorized_operations import NOT_ASKED, operations_of
 from longhall.doors.kafka.brokers import brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import LEADER_NOT_AVAILABLE, error_of
+from longhall.doors.kafka.permissions import TOPIC_REFUSED
 from longhall.doors.kafka.placements import NO_NODE, Placement, Placements
 from longhall.doors.kafka.topic_operations import TopicDescription, describe_topic
 from longhall.doors.kafka.wire.messages.cluster import (
@@ -35,16 +39,17 @@ async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataRe
     version = call.header.version
     everything = request.topics is None or (version == 0 and not request.topics)
     if everything:
-        asked = [MetadataRequestTopic(name=name) for name in sorted(door.hall.routes)]
+        seen = [name for name in sorted(door.hall.routes) if may_describe(door, call.caller, name)]
+        asked = [MetadataRequestTopic(name=name) for name in seen]
     else:
         asked = request.topics or []
     may_create = request.allow_auto_topic_creation and not everything
-    operations = OF_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    operations = request.include_topic_authorized_operations
     if len(asked) <= TOPICS_A_TURN:
-        topics = await _describe_all(door, asked, version, may_create, operations)
+        topics = await _describe_all(door, asked, call, may_create, operations)
     else:
         async with door.long_responses:
-            topics = await _describe_all(door, asked, version, may_create, operations)
+            topics = await _describe_all(door, asked, call, may_create, operations)
     if everything:  # A topic that was deleted in between is the only one that is not encoded.
         topics = [topic for topic in topics if isinstance(topic, bytes)]
     return MetadataResponse(
@@ -55,21 +60,29 @@ async def handle(door: Door, request: MetadataRequest, call: Call) -> MetadataRe
         cluster_id=door.cluster_id,
         controller_id=controller_of(door),
         topics=cast("list[MetadataResponseTopic]", topics),  # The codec writes encoded topics as they are.
-        cluster_authorized_operations=OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=operations_of(door.access, call.caller, Kind.CLUSTER)
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 
 async def _describe_all(
-    door: Door, asked: list[MetadataRequestTopic], version: int, may_create: bool, operations: int
+    door: Door, asked: list[MetadataRequestTopic], call: Call, may_create: bool, with_operations: bool
 ) -> list[MetadataResponseTopic | bytes]:
     """Describe topics in turns, so that other requests are served in between."""
     topics: list[MetadataResponseTopic | bytes] = []
+    version, caller, operations = call.header.version, call.caller, NOT_ASKED
     for at in range(0, len(asked), TOPICS_A_TURN):
         if at:
             await asyncio.sleep(0)
         placements: Placements | None = None
         for one in asked[at : at + TOPICS_A_TURN]:
             name = _name_of(door, one)
+            if door.access is not None and door.access.active:
+                refused = _refusal(door, one, name, caller, may_create)
+                if refused is not None:
+                    topics.append(refused)
+                    continue
             if name not in door.hall.routes and may_create and one.topic_id == NO_ID:
                 try:
                     await topic_operations.ensure_topic(door.hall, name)
@@ -80,8 +93,32 @@ async def _describe_all(
             if placements is None:
                 placements = Placements(door.hall, door.node_id)
                 door.metadata_cache.validate(placements.of_shards())
+            if with_operations:
+                operations = operations_of(door.access, caller, Kind.TOPIC, name)
             topics.append(_describe(door, placements, one, name, version, operations))
     return topics
+
+
+def _refusal(
+    door: Door, asked: MetadataRequestTopic, name: str, caller: Caller, may_create: bool
+) -> MetadataResponseTopic | None:
+    """The answer about a topic that the client may not see, or not create; None if it may. A topic that is asked for by
+    its id does not exist for those who may not see it.
+    """
+    access = door.access
+    assert access is not None
+    if asked.topic_id != NO_ID:
+        if not name or access.would_allow(caller, Action.DESCRIBE, Kind.TOPIC, name):
+            return None
+        return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC_ID), topic_id=asked.topic_id, name=None)
+    if not access.allows(caller, Action.DESCRIBE, Kind.TOPIC, name):
+        return MetadataResponseTopic(error_code=TOPIC_REFUSED, name=name)
+    if name in door.hall.routes or not may_create:
+        return None
+    may = access.would_allow(caller, Action.CREATE, Kind.CLUSTER, CLUSTER_NAME)
+    if may or access.allows(caller, Action.CREATE, Kind.TOPIC, name):
+        return None
+    return MetadataResponseTopic(error_code=TOPIC_REFUSED, name=name)
 
 
 def _name_of(door: Door, asked: MetadataRequestTopic) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from longhall.directory.access_rules import Action
+from longhall.doors.kafka.authorization import may_describe, topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -29,7 +31,7 @@ Row = TypeVar("Row", OffsetFetchResponsePartition, OffsetFetchResponseGroupTopic
 async def handle(door: Door, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.header.version >= MANY_GROUPS_FROM:
         by_id = call.header.version >= TOPIC_IDS_FROM
-        groups = [await _group(door, group, request.require_stable, by_id) for group in request.groups]
+        groups = [await _group(door, group, request.require_stable, by_id, call) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
     wanted = None
     if request.topics is not None:
@@ -39,15 +41,15 @@ async def handle(door: Door, request: OffsetFetchRequest, call: Call) -> OffsetF
         topics=[
             OffsetFetchResponseTopic(
                 name=name,
-                partitions=[_partition(OffsetFetchResponsePartition, row) for row in rows],
+                partitions=[_partition(OffsetFetchResponsePartition, row, refused) for row in rows],
             )
-            for name, rows in _by_topic(found).items()
+            for name, rows, refused in _seen(door, call, _by_topic(found), wanted is None)
         ]
     )
 
 
 async def _group(
-    door: Door, group: OffsetFetchRequestGroup, require_stable: bool, by_id: bool
+    door: Door, group: OffsetFetchRequestGroup, require_stable: bool, by_id: bool, call: Call
 ) -> OffsetFetchResponseGroup:
     code = door.coordinator.check_fetch(group.group_id, group.member_id, group.member_epoch)
     if code is not None:
@@ -67,14 +69,25 @@ async def _group(
         OffsetFetchResponseGroupTopic(
             name=name,
             topic_id=_topic_id(door, name),
-            partitions=[_partition(OffsetFetchResponseGroupTopicPartition, row) for row in rows],
+            partitions=[_partition(OffsetFetchResponseGroupTopicPartition, row, refused) for row in rows],
         )
-        for name, rows in _by_topic(found).items()
+        for name, rows, refused in _seen(door, call, _by_topic(found), wanted is None)
     ]
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + unknown)
 
 
-def _partition(row_class: type[Row], found: FetchedOffset) -> Row:
+def _seen(
+    door: Door, call: Call, found: dict[str, list[FetchedOffset]], everything: bool
+) -> list[tuple[str, list[FetchedOffset], int]]:
+    """The topics that the client may see, and with their error those that it named and may not see."""
+    if everything:
+        return [(name, rows, 0) for name, rows in found.items() if may_describe(door, call.caller, name)]
+    return [(name, rows, topic_error(door, call.caller, Action.DESCRIBE, name)) for name, rows in found.items()]
+
+
+def _partition(row_class: type[Row], found: FetchedOffset, refused: int) -> Row:
+    if refused:
+        return row_class(partition_index=found.partition, committed_offset=-1, metadata="", error_code=refused)
     return row_class(
         partition_index=found.partition,
         committed_offset=found.offset,

@@ -12,10 +12,13 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.produced import Sent
 from longhall.broker.send import send, wait
+from longhall.directory.access_rules import Action, Kind
+from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
 from longhall.doors.kafka.leader_hints import LeaderHints
+from longhall.doors.kafka.permissions import TRANSACTIONAL_ID_REFUSED
 from longhall.doors.kafka.wire.produce import (
     LEADER_HINTS_FROM,
     ProducePart,
@@ -148,9 +151,14 @@ def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str
     acks = request.acks
     produced = Produced(hall, call, request.parts, acks != 0, door.fairness)
     lane_name = ""
+    refused = _refused_parts(door, call, request) if door.access is not None and door.access.active else None
     for number, part in enumerate(request.parts, 1):
         name = part.topic or hall.topic_name(part.topic_id)
         partition = hall.partition(name, part.partition)
+        if refused is not None and refused[number - 1]:
+            part.error_code = refused[number - 1]
+            hall.traffic.sends_failed += 1
+            continue
         if header.version < SPEAKS_BATCHES_FROM:
             sent = Sent(Code.UNSUPPORTED_FORMAT)
         elif acks not in (-1, 0, 1):
@@ -195,6 +203,17 @@ def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str
     produced.committed(0)
     if not acks and any(part.error_code for part in request.parts):
         call.connection.close()  # Without acks this is the only way to report an error.
+
+
+def _refused_parts(door: Door, call: Call, request: ProduceRequest) -> list[int]:
+    """The errors of the parts that the client may not write; 0 for those that it may."""
+    caller, access = call.caller, door.access
+    assert access is not None
+    transactional_id = request.transactional_id
+    if transactional_id and not access.allows(caller, Action.WRITE, Kind.TRANSACTIONAL_ID, transactional_id):
+        return [TRANSACTIONAL_ID_REFUSED] * len(request.parts)
+    names = [part.topic or door.hall.topic_name(part.topic_id) for part in request.parts]
+    return [topic_error(door, caller, Action.WRITE, name) for name in names]
 
 
 def _await_commit(hall: Hall, produced: Produced, partition: Partition, number: int, sent: Sent, acks: int) -> None:

@@ -6,6 +6,8 @@ from typing import Final
 
 from longhall.broker.share.acquisition import Wanted
 from longhall.broker.share.share_fetch import ShareTarget, fetch_shared
+from longhall.directory.access_rules import Action
+from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -57,7 +59,8 @@ async def handle(door: Door, request: ShareFetchRequest, call: Call) -> ShareFet
         for part in topic.partitions:
             if part.acknowledgement_batches:
                 place = (topic.topic_id, part.partition_index)
-                acknowledged[place] = await exchange.acknowledge(
+                refusal = _refusal(door, call, place)
+                acknowledged[place] = refusal or await exchange.acknowledge(
                     place, part.acknowledgement_batches, request.is_renew_ack
                 )
     targets: dict[Place, ShareTarget | ShareRefusal] = {}
@@ -65,11 +68,17 @@ async def handle(door: Door, request: ShareFetchRequest, call: Call) -> ShareFet
         door.share_sessions.close(session)
         await release_session(door, session)
     elif request.max_records > 0 and request.max_bytes > 0 and not request.is_renew_ack:
-        targets = {place: await exchange.target(place) for place in session.partitions}
+        targets = {place: _refusal(door, call, place) or await exchange.target(place) for place in session.partitions}
         await _fetch(door, request, exchange, session, targets, _wait_ms(request, targets))
     await exchange.committed()
     is_full = request.share_session_epoch == INITIAL
     return _response(door, exchange, targets, acknowledged, is_full)
+
+
+def _refusal(door: Door, call: Call, place: Place) -> ShareRefusal | None:
+    """The refusal of a partition whose topic the client may not read; checked each time, because a session lasts."""
+    error = topic_error(door, call.caller, Action.READ, door.hall.topic_name(place[0]))
+    return ShareRefusal(error, "Topic authorization failed.") if error else None
 
 
 def _check(request: ShareFetchRequest) -> ShareRefusal | None:

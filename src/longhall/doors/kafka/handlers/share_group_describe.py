@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from longhall.doors.kafka.authorized_operations import OF_GROUP
+from longhall.directory.access_rules import Kind
+from longhall.doors.kafka.authorized_operations import operations_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -24,7 +25,7 @@ def handle(door: Door, request: ShareGroupDescribeRequest, call: Call) -> ShareG
     groups = [_describe(door, group_id) for group_id in request.group_ids]
     if request.include_authorized_operations:
         for group in groups:
-            group.authorized_operations = OF_GROUP
+            group.authorized_operations = operations_of(door.access, call.caller, Kind.GROUP, group.group_id)
     return ShareGroupDescribeResponse(groups=groups)
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from longhall.doors.kafka.wire.headers import decode_response_header, frame_request, frame_response
 from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.messages import (
+    acls,
     cluster,
     commits,
     configs,
@@ -21,6 +22,7 @@ from longhall.doors.kafka.wire.messages import (
     offsets,
     quorum,
     sasl,
+    scram_users,
     share_groups,
     share_offsets,
     share_records,
@@ -78,6 +80,9 @@ _ROWS: Final = (
     _api(26, 0, 5, transactions.EndTxnRequest, transactions.EndTxnResponse),
     _api(27, 1, 2, transactions.WriteTxnMarkersRequest, transactions.WriteTxnMarkersResponse),
     _api(28, 0, 5, transactions.TxnOffsetCommitRequest, transactions.TxnOffsetCommitResponse),
+    _api(29, 1, 3, acls.DescribeAclsRequest, acls.DescribeAclsResponse),
+    _api(30, 1, 3, acls.CreateAclsRequest, acls.CreateAclsResponse),
+    _api(31, 1, 3, acls.DeleteAclsRequest, acls.DeleteAclsResponse),
     _api(32, 1, 4, configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
     _api(33, 0, 2, configs.AlterConfigsRequest, configs.AlterConfigsResponse),
     _api(34, 1, 2, storage.AlterReplicaLogDirsRequest, storage.AlterReplicaLogDirsResponse),
@@ -88,6 +93,8 @@ _ROWS: Final = (
     _api(43, 0, 2, topics.ElectLeadersRequest, topics.ElectLeadersResponse),
     _api(44, 0, 1, configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse),
     _api(47, 0, 0, commits.OffsetDeleteRequest, commits.OffsetDeleteResponse),
+    _api(50, 0, 0, scram_users.DescribeUserScramCredentialsRequest, scram_users.DescribeUserScramCredentialsResponse),
+    _api(51, 0, 0, scram_users.AlterUserScramCredentialsRequest, scram_users.AlterUserScramCredentialsResponse),
     _api(55, 0, 2, quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),
     _api(60, 0, 2, cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
     _api(61, 0, 0, transaction_admin.DescribeProducersRequest, transaction_admin.DescribeProducersResponse),

@@ -11,7 +11,7 @@ from longhall.service.queue_operations import ConfigureQueue
 
 
 async def add_permission(door: Door, request: AddPermissionRequest, caller: Caller) -> Nothing:
-    view = await door.queue(request.queue_url)
+    view = await door.queue(request.queue_url, caller)
     before = view.settings.door.get("Policy", "")
     policy = with_permission(door, view.name, before, request.label, request.account_ids, request.actions)
     settings = changed_settings(door, view.name, view.settings, {"Policy": policy})

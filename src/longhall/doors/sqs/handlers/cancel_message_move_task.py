@@ -13,6 +13,6 @@ async def cancel_message_move_task(
     door: Door, request: CancelMessageMoveTaskRequest, caller: Caller
 ) -> CancelMessageMoveTaskResult:
     task_id, source_arn = open_handle(request.task_handle)
-    await queue_at(door, "SourceArn", source_arn)
-    task = await door.service.call(CancelMove(task_id), caller.identity)
+    source = await queue_at(door, "SourceArn", source_arn, caller)
+    task = await door.service.call(CancelMove(task_id, source.name), caller.identity)
     return CancelMessageMoveTaskResult(approximate_number_of_messages_moved=task.moved)

@@ -27,14 +27,14 @@ async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) 
     check_name(name, fifo=attributes.get("FifoQueue", "").lower() == "true")
     settings = new_settings(door, name, attributes, check_tags(request.tags or {}))
     if "RedrivePolicy" in attributes:
-        await check_dead_letters(door, name, settings)
+        await check_dead_letters(door, name, settings, caller)
     try:
         await door.service.call(CreateQueue(name, settings, "", door.reuse_ms), caller.identity)
     except LonghallError as error:
         if error.code is not Code.QUEUE_EXISTS:
             raise
-        _check_same(door, settings, await door.service.call(DescribeQueue(name)), attributes)
-    return CreateQueueResult(queue_url=door.url(name, caller.host))
+        _check_same(door, settings, await door.service.call(DescribeQueue(name), caller.identity), attributes)
+    return CreateQueueResult(queue_url=door.url(name, caller))
 
 
 def _check_same(door: Door, settings: QueueSettings, view: QueueView, attributes: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import failed_entry
 from longhall.doors.sqs.settling import refusal_of_settle, settling
 from longhall.doors.sqs.wire.requests import DeleteMessageBatchRequest
-from longhall.doors.sqs.wire.results import BatchResultEntry, DeleteMessageBatchResult
+from longhall.doors.sqs.wire.results import BatchResultEntry, BatchResultErrorEntry, DeleteMessageBatchResult
 from longhall.errors import Code
 from longhall.queues.messages import QueueView
 
@@ -22,11 +22,12 @@ def delete_message_batch(door: Door, view: QueueView, request: DeleteMessageBatc
 
 
 def _result(view: QueueView, request: DeleteMessageBatchRequest, codes: list[Code | None]) -> DeleteMessageBatchResult:
-    result = DeleteMessageBatchResult(successful=[], failed=[])
+    successful: list[BatchResultEntry] = []
+    failed: list[BatchResultErrorEntry] = []
     for entry, code in zip(request.entries, codes, strict=True):
         error = None if code is None else refusal_of_settle(view, code, entry.receipt_handle)
         if error is None:
-            result.successful.append(BatchResultEntry(id=entry.id))
+            successful.append(BatchResultEntry(id=entry.id))
         else:
-            result.failed.append(failed_entry(entry.id, error))
-    return result
+            failed.append(failed_entry(entry.id, error))
+    return DeleteMessageBatchResult(successful=successful, failed=failed)

@@ -12,7 +12,7 @@ from longhall.service.queue_operations import MeasureQueue
 async def get_queue_attributes(
     door: Door, request: GetQueueAttributesRequest, caller: Caller
 ) -> GetQueueAttributesResult:
-    view = await door.queue(request.queue_url)
+    view = await door.queue(request.queue_url, caller)
     depth = await door.service.call(MeasureQueue(view.name), caller.identity)
     names = request.attribute_names or ()
     return GetQueueAttributesResult(attributes=read_attributes(door, view, names, depth))

@@ -10,4 +10,4 @@ from longhall.service.queue_operations import DescribeQueue
 
 async def get_queue_url(door: Door, request: GetQueueUrlRequest, caller: Caller) -> GetQueueUrlResult:
     await door.service.call(DescribeQueue(request.queue_name), caller.identity)
-    return GetQueueUrlResult(queue_url=door.url(request.queue_name, caller.host))
+    return GetQueueUrlResult(queue_url=door.url(request.queue_name, caller))

@@ -19,7 +19,7 @@ async def list_message_move_tasks(
     count = 1 if request.max_results is None else request.max_results
     if not 1 <= count <= RESULTS_MAX:
         raise wrong_value("MaxResults", count, f"Must be between 1 and {RESULTS_MAX}, if provided.")
-    source = await queue_at(door, "SourceArn", request.source_arn)
+    source = await queue_at(door, "SourceArn", request.source_arn, caller)
     moves = await door.service.call(ListMoves(source.name), caller.identity)
     tasks = sorted(moves, key=lambda task: -task.started_ms)
     return ListMessageMoveTasksResult(results=[_entry(door, task) for task in tasks[:count]])

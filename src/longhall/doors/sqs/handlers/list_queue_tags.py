@@ -8,4 +8,4 @@ from longhall.doors.sqs.wire.results import ListQueueTagsResult
 
 
 async def list_queue_tags(door: Door, request: ListQueueTagsRequest, caller: Caller) -> ListQueueTagsResult:
-    return ListQueueTagsResult(tags=(await door.queue(request.queue_url)).settings.tags)
+    return ListQueueTagsResult(tags=(await door.queue(request.queue_url, caller)).settings.tags)

@@ -12,4 +12,4 @@ from longhall.service.queue_operations import ListQueues
 async def list_queues(door: Door, request: ListQueuesRequest, caller: Caller) -> ListQueuesResult:
     found = await door.service.call(ListQueues(request.queue_name_prefix or ""), caller.identity)
     names, token = page(found, request.max_results, request.next_token)
-    return ListQueuesResult(queue_urls=[door.url(name, caller.host) for name in names], next_token=token)
+    return ListQueuesResult(queue_urls=[door.url(name, caller) for name in names], next_token=token)

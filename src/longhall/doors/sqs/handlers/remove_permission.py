@@ -11,7 +11,7 @@ from longhall.service.queue_operations import ConfigureQueue
 
 
 async def remove_permission(door: Door, request: RemovePermissionRequest, caller: Caller) -> Nothing:
-    view = await door.queue(request.queue_url)
+    view = await door.queue(request.queue_url, caller)
     policy = without_permission(door, view.name, view.settings.door.get("Policy", ""), request.label)
     settings = changed_settings(door, view.name, view.settings, {"Policy": policy})
     await door.service.call(ConfigureQueue(view.name, settings), caller.identity)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import error_of
-from longhall.doors.sqs.extensions import sent_attributes
 from longhall.doors.sqs.outgoing import ExtendedOutgoing
 from longhall.doors.sqs.receiving import sequence_number
-from longhall.doors.sqs.sending import digest_of_system, outgoing
+from longhall.doors.sqs.sending import digest_of_system, outgoing, sent_attributes
+from longhall.doors.sqs.text import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.wire.requests import SendMessageRequest
 from longhall.doors.sqs.wire.results import SendMessageResult
 from longhall.queues.messages import Accepted, Outgoing, QueueView
@@ -20,7 +19,7 @@ from longhall.service.queue_operations import AnswerMessage, SendMessages
 def send_message(door: Door, view: QueueView, request: SendMessageRequest, caller: Caller) -> Later:
     message = outgoing(door, view.settings, request, caller)
     door.check_rate(view, (message.group,))
-    if isinstance(message, ExtendedOutgoing) and message.answers:
+    if type(message) is ExtendedOutgoing and message.answers:
         answer = AnswerMessage(view.name, message.answers, message)
         return Later(door.service.call(answer, caller.identity), partial(_result, view, message, request))
     pending = door.service.call(SendMessages(view.name, [message]), caller.identity)

@@ -6,13 +6,12 @@ from functools import partial
 from typing import NamedTuple
 
 from longhall.doors.sqs.batches import check_batch
-from longhall.doors.sqs.digests import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import error_of, failed_entry
-from longhall.doors.sqs.extensions import sent_attributes
 from longhall.doors.sqs.outgoing import ExtendedOutgoing
 from longhall.doors.sqs.receiving import sequence_number
-from longhall.doors.sqs.sending import check_order, digest_of_system, outgoing, size_bytes
+from longhall.doors.sqs.sending import check_order, digest_of_system, outgoing, sent_attributes, size_bytes
+from longhall.doors.sqs.text import digest_of_attributes, digest_of_body
 from longhall.doors.sqs.wire.faults import BATCH_TOO_LONG, UNSUPPORTED, SqsError
 from longhall.doors.sqs.wire.requests import SendMessageBatchRequest, SendMessageBatchRequestEntry
 from longhall.doors.sqs.wire.results import (
@@ -41,7 +40,7 @@ def send_message_batch(door: Door, view: QueueView, request: SendMessageBatchReq
     for entry in request.entries:
         try:
             message = outgoing(door, view.settings, entry, caller)
-            if isinstance(message, ExtendedOutgoing) and message.answers:
+            if type(message) is ExtendedOutgoing and message.answers:
                 raise SqsError(UNSUPPORTED, "An answer is sent by itself, with SendMessage.")
             messages.append(message)
             entries.append(entry)

@@ -12,11 +12,11 @@ from longhall.service.queue_operations import ConfigureQueue
 
 
 async def set_queue_attributes(door: Door, request: SetQueueAttributesRequest, caller: Caller) -> Nothing:
-    view = await door.queue(request.queue_url)
+    view = await door.queue(request.queue_url, caller)
     if not request.attributes:
         raise missing("Attribute.Name")
     settings = changed_settings(door, view.name, view.settings, request.attributes)
     if request.attributes.get("RedrivePolicy"):
-        await check_dead_letters(door, view.name, settings)
+        await check_dead_letters(door, view.name, settings, caller)
     await door.service.call(ConfigureQueue(view.name, settings), caller.identity)
     return Nothing()

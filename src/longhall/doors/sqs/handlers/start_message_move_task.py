@@ -15,12 +15,12 @@ RATE_MAX = 500
 async def start_message_move_task(
     door: Door, request: StartMessageMoveTaskRequest, caller: Caller
 ) -> StartMessageMoveTaskResult:
-    source = await queue_at(door, "SourceArn", request.source_arn)
+    source = await queue_at(door, "SourceArn", request.source_arn, caller)
     if not await door.service.call(ListDeadLetterSources(source.name), caller.identity):
         raise SqsError(INVALID_PARAMETER, "Source queue must be configured as a Dead Letter Queue.")
     target = ""
     if request.destination_arn:
-        view = await queue_at(door, "DestinationArn", request.destination_arn)
+        view = await queue_at(door, "DestinationArn", request.destination_arn, caller)
         if view.name == source.name or view.settings.fifo != source.settings.fifo:
             reason = "The destination must be another queue of the same type as the source."
             raise wrong_value("DestinationArn", request.destination_arn, reason)

@@ -13,7 +13,7 @@ from longhall.service.queue_operations import ConfigureQueue
 
 
 async def tag_queue(door: Door, request: TagQueueRequest, caller: Caller) -> Nothing:
-    view = await door.queue(request.queue_url)
+    view = await door.queue(request.queue_url, caller)
     if not request.tags:
         raise missing("Tags")
     tags = check_tags({**view.settings.tags, **check_tags(request.tags)})

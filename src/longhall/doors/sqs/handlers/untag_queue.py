@@ -12,7 +12,7 @@ from longhall.service.queue_operations import ConfigureQueue
 
 
 async def untag_queue(door: Door, request: UntagQueueRequest, caller: Caller) -> Nothing:
-    view = await door.queue(request.queue_url)
+    view = await door.queue(request.queue_url, caller)
     if not request.tag_keys:
         raise missing("TagKeys")
     gone = frozenset(request.tag_keys)

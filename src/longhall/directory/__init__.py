@@ -1,0 +1,1 @@
+"""The directory: tenants, users, access keys and tokens as durable entries of the catalogue."""

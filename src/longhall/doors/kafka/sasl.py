@@ -1,0 +1,145 @@
+"""Authentication of Kafka connections by SASL: the states of a connection, and the steps of each mechanism.
+
+    state          request                      what happens
+    new            SaslHandshake, known name    exchanging; raw after version 0: tokens without headers follow
+                   SaslHandshake, other name    error 33 with the list of names; the client may try another
+                   SaslAuthenticate             error 34, closed
+                   anything but ApiVersions     closed, if the door asks; else the connection is anonymous
+    exchanging     SaslAuthenticate, last step  authenticated, or error 58 and closed after a delay
+                   SaslAuthenticate, a step     exchanging
+                   SaslHandshake                error 34, closed
+    raw            a token                      as SaslAuthenticate, without codes: a failure closes
+    authenticated  SaslHandshake                exchanging once more, if sessions end; else error 34
+                   SaslAuthenticate             error 34
+
+A session that ends (`kafka_session_ms_max`) is renewed by a second exchange on the same connection, with the same
+principal. A request after its end closes the connection. While a client exchanges once more, its answers wait.
+
+The delay of a failure is the client's penalty: it costs this side a timer. This module does not write to connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, final
+
+from longhall.directory.accounts import MECHANISMS, ScramKey
+from longhall.doors.kafka.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
+from longhall.front.authenticator import DoorAuthentication
+from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.scram import ScramExchange, ScramFailure
+from longhall.world.ports import Entropy
+
+PLAIN: Final = "PLAIN"
+OFFERED: Final = (PLAIN, *MECHANISMS)
+FAILURE_DELAY_S: Final = 0.1  # As Kafka has it.
+NONCE_BYTES: Final = 18
+TOKEN_BYTES_MAX: Final = 16 * 1024
+NEVER_S: Final = 1e18
+REFUSED: Final = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+
+NEW: Final = "new"
+EXCHANGING: Final = "exchanging"
+RAW: Final = "raw"
+AUTHENTICATED: Final = "authenticated"
+
+
+class SaslStep(NamedTuple):
+    """The answer to a step. With an error the connection is closed after the answer."""
+
+    error: int = 0
+    reason: str | None = None
+    token: bytes = b""
+    lifetime_ms: int = 0
+
+
+@final
+class SaslSession:
+    """The authentication of one connection."""
+
+    def __init__(self, logins: DoorAuthentication, entropy: Entropy, peer: str, lifetime_ms: int = 0) -> None:
+        """`lifetime_ms`: how long a login is valid; 0 for as long as the connection."""
+        self.state = NEW
+        self.principal = ANONYMOUS
+        self.ends_s = NEVER_S  # In the time of the loop.
+        self.mechanism = ""
+        self._logins = logins
+        self._entropy = entropy
+        self._peer = peer
+        self._lifetime_ms = lifetime_ms
+        self._scram: ScramExchange | None = None
+        self._is_last = False  # The next step of SCRAM is the last one.
+
+    def handshake(self, mechanism: str, version: int) -> int:
+        """The error code of a handshake; it decides the mechanism."""
+        is_renewal = self.state == AUTHENTICATED and self._lifetime_ms > 0 and version > 0
+        if self.state != NEW and not is_renewal:
+            return ILLEGAL_SASL_STATE
+        if mechanism not in OFFERED:
+            return UNSUPPORTED_SASL_MECHANISM
+        self.mechanism = mechanism
+        self.state = EXCHANGING if version > 0 else RAW
+        self._is_last = False
+        self._scram = None
+        if mechanism in MECHANISMS:
+            nonce = self._entropy.bytes(NONCE_BYTES).hex()
+            self._scram = ScramExchange(mechanism, nonce, self._keys_of)
+        return 0
+
+    def step(self, token: bytes, now_s: float) -> SaslStep:
+        """Take a token of the client. NOT_READY while the users are not known."""
+        if self.state not in (EXCHANGING, RAW):
+            return SaslStep(ILLEGAL_SASL_STATE, "SaslAuthenticate comes after SaslHandshake")
+        if len(token) > TOKEN_BYTES_MAX:
+            return self._refused("")
+        if self._scram is None:
+            return self._plain(token, now_s)
+        return self._scram_step(self._scram, token, now_s)
+
+    def _plain(self, token: bytes, now_s: float) -> SaslStep:
+        parts = token.split(b"\0")
+        try:
+            acts_for, user, password = (part.decode() for part in parts)
+        except ValueError:  # Not three parts, or not UTF-8.
+            return self._refused("")
+        if acts_for not in ("", user):
+            return self._refused(user)
+        principal = self._logins.check(user, password, self._peer)
+        return self._logged_in(principal, now_s) if principal is not None else self._failure()
+
+    def _scram_step(self, scram: ScramExchange, token: bytes, now_s: float) -> SaslStep:
+        try:
+            if not self._is_last:
+                self._is_last = True
+                return SaslStep(token=scram.first(token))
+            if self._logins.is_shut_out(self._peer, scram.user):
+                return self._failure()
+            answer = scram.final(token)
+        except ScramFailure:
+            return self._refused(scram.user)
+        principal = self._logins.authenticator.principal_of_user(scram.user)
+        if principal is None:  # The user is disabled.
+            return self._refused(scram.user)
+        self._logins.note(principal, scram.user, self._peer, self._logins.authenticator.now_ms())
+        return self._logged_in(principal, now_s, answer)
+
+    def _keys_of(self, user: str) -> Sequence[ScramKey]:
+        return self._logins.authenticator.scram_keys(user, self.mechanism)
+
+    def _logged_in(self, principal: Principal, now_s: float, token: bytes = b"") -> SaslStep:
+        if not self.principal.is_anonymous and principal != self.principal:
+            return SaslStep(SASL_AUTHENTICATION_FAILED, "Cannot change principals during re-authentication")
+        self.principal = principal
+        self.state = AUTHENTICATED
+        if self._lifetime_ms:
+            self.ends_s = now_s + self._lifetime_ms / 1000
+        return SaslStep(token=token, lifetime_ms=self._lifetime_ms)
+
+    def _refused(self, user: str) -> SaslStep:
+        """The failure of a login that `DoorAuthentication.check` has not counted."""
+        self._logins.note(None, user, self._peer, self._logins.authenticator.now_ms())
+        return self._failure()
+
+    def _failure(self) -> SaslStep:
+        self.state = NEW
+        return SaslStep(SASL_AUTHENTICATION_FAILED, REFUSED + self.mechanism)

@@ -1,0 +1,60 @@
+"""Failed logins: counted, and slowed so that passwords cannot be guessed and hashing cannot be flooded.
+
+Failures are counted for each user at an address, and for the address as a whole with a higher bound, so that a client
+with a wrong password does not lock out its neighbours behind the same address. Beyond the bound logins are refused
+without a look at the password, for a time that doubles with each further failure. A login that was right before is
+recognised by its keyed hash (`front/authenticator.py`) and never shut out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, final
+
+FREE_FAILURES: Final = 10  # Of a user at an address,
+FREE_FAILURES_OF_ADDRESS: Final = 100  # and of all users there.
+SHUT_OUT_MS: Final = 250
+SHUT_OUT_MS_MAX: Final = 30_000
+FORGET_MS: Final = 5 * 60_000  # After this time without a failure they are forgotten.
+REMEMBERED_MAX: Final = 10_000
+
+
+@final
+class FailedLogins:
+    """The recent failures, and counters for metrics, by door."""
+
+    def __init__(self) -> None:
+        self.logins: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+        self.shut_out: Counter[str] = Counter()  # Refused unseen.
+        self._failures: dict[tuple[str, str], tuple[int, int]] = {}  # Count and last time, in the order of that time.
+
+    def is_shut_out(self, address: str, user: str, now_ms: int) -> bool:
+        """True if a login is refused unseen."""
+        return self._is_over((address, user), FREE_FAILURES, now_ms) or self._is_over(
+            (address, ""), FREE_FAILURES_OF_ADDRESS, now_ms
+        )
+
+    def _is_over(self, key: tuple[str, str], free: int, now_ms: int) -> bool:
+        count, last_ms = self._failures.get(key, (0, 0))
+        if count < free:
+            return False
+        return now_ms < last_ms + min(SHUT_OUT_MS << min(count - free, 16), SHUT_OUT_MS_MAX)
+
+    def note_failure(self, door: str, address: str, user: str, now_ms: int) -> None:
+        """A login has failed."""
+        self.failed[door] += 1
+        for key in {(address, user), (address, "")}:
+            count, last_ms = self._failures.pop(key, (0, now_ms))
+            self._failures[key] = (1 if now_ms - last_ms > FORGET_MS else count + 1, now_ms)
+        while len(self._failures) > REMEMBERED_MAX:
+            del self._failures[next(iter(self._failures))]
+
+    def note_shut_out(self, door: str) -> None:
+        """A login was refused unseen."""
+        self.shut_out[door] += 1
+
+    def note_login(self, door: str, address: str, user: str) -> None:
+        """A login has succeeded."""
+        self.logins[door] += 1
+        self._failures.pop((address, user), None)

@@ -1,0 +1,275 @@
+"""The guard: the one place where an operation of a door is permitted or refused, in the process that the client asked.
+
+    no users, no authentication asked for   `active` is False: one comparison, and everybody may do everything
+    administrators                          everything
+    everybody else                          what the rules say (`permissions`), by the table of `operation_permissions`
+
+The router asks before an operation leaves this process. Calls that arrive from other processes of Longhall were checked
+where they arrived, and calls of Longhall itself use `Router.dispatch`. In report-only mode what would be refused is
+logged and counted with the permission that it needed, and then carried out.
+
+A process that has no copy of the directory yet refuses everything with NOT_READY, which clients repeat.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, final
+
+from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, Action, Kind, decode_roles, decode_rule
+from longhall.directory.accounts import USER
+from longhall.directory.directory import Directory, DirectoryObserver
+from longhall.directory.events import DirectoryChanged
+from longhall.errors import Code, LonghallError
+from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
+from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
+from longhall.front.permissions import AccessModel, Explanation, Need, Origin, Permissions
+from longhall.front.roles import ADMINISTRATOR
+from longhall.queues.messages import QueueView
+from longhall.service import exchange_operations as exchanges
+from longhall.service import policy_operations as policies
+from longhall.service import queue_operations as queues
+
+ENFORCE: Final = "enforce"
+REPORT: Final = "report"
+REPORTED_MAX: Final = 1_000  # Pairs of a user and a need that are counted apart.
+
+_RELEVANT: Final = frozenset({RULE_KIND, ROLES_KIND, USER})
+_QUEUES: Final = (Kind.QUEUE, Kind.TOPIC)
+
+_log = logging.getLogger("longhall.access")
+
+Selection = Callable[[Any], Any]
+
+
+class AccessRefused(LonghallError):
+    """A refusal for want of a permission. Of what is `hidden` the caller must not know whether it exists."""
+
+    def __init__(self, user: str, need: Need, hidden: bool) -> None:
+        who = f"user '{user}'" if user else "a client that has not authenticated"
+        super().__init__(Code.ACCESS_REFUSED, f"{who} has no permission to {need.action} {need.kind} '{need.name}'")
+        self.need = need
+        self.user = user
+        self.hidden = hidden
+
+
+class QueueLookup(Protocol):
+    """The settings of queues that this process knows."""
+
+    def view(self, name: str) -> QueueView | None: ...
+
+
+@final
+class Guard(DirectoryObserver):
+    """The permissions of all callers of one process."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        now_ms: Callable[[], int],
+        views: QueueLookup,
+        *,
+        authenticates: Callable[[], bool],
+        mode: str = ENFORCE,
+    ) -> None:
+        """`authenticates`: whether clients have to log in, asked after every change of the directory."""
+        self.active = False
+        self.mode = mode
+        self.refused: Counter[str] = Counter()  # By action and kind.
+        self.reported: Counter[tuple[str, str]] = Counter()  # By user and need, in report-only mode.
+        self._directory = directory
+        self._now_ms = now_ms
+        self._views = views
+        self._authenticates = authenticates
+        self._model = AccessModel()
+        self._is_stale = True
+        directory.observers.append(self)
+        self.refresh()
+
+    def directory_changed(self, event: DirectoryChanged) -> None:
+        kinds = {one.kind for one in event.put} | {kind for kind, _ in event.removed}
+        if kinds & _RELEVANT:
+            self._is_stale = True
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Find out whether clients have to log in."""
+        self.active = self._authenticates()
+
+    # For the router
+
+    def check(self, operation: Operation[Any], caller: Caller) -> Selection | None:
+        """Raises AccessRefused if the caller may not. What is returned selects the visible part of the reply."""
+        if caller.kind == ADMINISTRATOR_KIND:
+            return None
+        kind = type(operation)
+        row = OPERATION_PERMISSIONS.get(kind)
+        if row is None or row.is_internal:
+            raise LonghallError(Code.ACCESS_REFUSED, f"{kind.__name__} is not for clients")
+        if row.asked is not None:
+            self.require(caller, row.asked(operation))
+            if isinstance(operation, queues.CreateQueue | queues.ConfigureQueue):
+                self.require(caller, self._letter_needs(operation))
+        return self._selection(operation, caller) if row.is_listed else None
+
+    def check_describe(self, queue: str, caller: Caller) -> None:
+        """Raises AccessRefused if the caller may not know of a queue."""
+        self.require(caller, [(Need(Action.DESCRIBE, Kind.QUEUE, queue),)])
+
+    # For doors
+
+    def allows(self, caller: Caller, action: Action, kind: Kind, name: str) -> bool:
+        """True if the caller may. A refusal is counted, and reported in report-only mode."""
+        if not self.active or caller.kind == ADMINISTRATOR_KIND:
+            return True
+        need = Need(action, kind, name)
+        if self._permissions(caller).allows(need, self._origin(caller)):
+            return True
+        return self._note(caller, need)
+
+    def would_allow(self, caller: Caller, action: Action, kind: Kind, name: str) -> bool:
+        """The same for what is only shown: nothing is counted. In report-only mode everything is shown."""
+        if not self.active or caller.kind == ADMINISTRATOR_KIND or self.mode == REPORT:
+            return True
+        return self._permissions(caller).allows(Need(action, kind, name), self._origin(caller))
+
+    def allows_some(self, caller: Caller, action: Action, kind: Kind) -> bool:
+        """True if there is a name with which the caller may do this."""
+        if not self.active or caller.kind == ADMINISTRATOR_KIND:
+            return True
+        if self._permissions(caller).allows_some(action, kind, self._origin(caller)):
+            return True
+        return self._note(caller, Need(action, kind, "*"))
+
+    def may_enter(self, caller: Caller, host: str) -> bool:
+        """True if the caller may do anything at all in a virtual host."""
+        if not self.active or caller.kind == ADMINISTRATOR_KIND or self.mode == REPORT:
+            return True
+        return self._permissions(caller).may_enter(host)
+
+    def require(self, caller: Caller, needs: Iterable[Alternatives]) -> None:
+        """Raises AccessRefused unless the caller has one permission of each need."""
+        if not self.active or caller.kind == ADMINISTRATOR_KIND:
+            return
+        permissions, origin = self._permissions(caller), self._origin(caller)
+        for alternatives in needs:
+            if len(alternatives) == 1:
+                if permissions.allows(alternatives[0], origin):
+                    continue
+            elif _allows_one(permissions, alternatives, origin):
+                continue
+            need = alternatives[0]
+            if not self._note(caller, need):
+                described = Need(Action.DESCRIBE, need.kind, need.name)
+                hidden = need.kind in _QUEUES and not permissions.allows(described, origin)
+                raise AccessRefused(caller.identity, need, hidden)
+
+    def now_ms(self) -> int:
+        """The time that conditions see."""
+        return self._now_ms()
+
+    def roles_of(self, user: str) -> list[str]:
+        """The roles of a user."""
+        self._of_user(user)  # Up to date.
+        found = self._directory.accounts.users.get(user)
+        marked = [ADMINISTRATOR] if found is not None and found.administrator else []
+        return sorted({*marked, *self._model.roles_of(user)})
+
+    def explain(self, user: str, need: Need, origin: Origin) -> Explanation:
+        """The decision that this user would get, with its reason."""
+        return self._of_user(user).explain(need, origin)
+
+    # Inside
+
+    def _permissions(self, caller: Caller) -> Permissions:
+        # The name of an anonymous client is one that nobody has checked.
+        return self._of_user(caller.identity if caller.kind == USER_KIND else "")
+
+    def _of_user(self, user: str) -> Permissions:
+        if not self._directory.known:
+            raise LonghallError(Code.NOT_READY, "this node does not know users and rules yet; ask again in a moment")
+        if self._is_stale:
+            self._load()
+        found = self._directory.accounts.users.get(user)
+        more = (ADMINISTRATOR,) if found is not None and found.administrator else ()
+        return self._model.permissions(user, more)
+
+    def _load(self) -> None:
+        decoded = (decode_rule(value) for value in self._directory.entries_of(RULE_KIND).values())
+        roles = {user: decode_roles(value) for user, value in self._directory.entries_of(ROLES_KIND).items()}
+        self._model.load([rule for rule in decoded if rule is not None], roles)
+        self._is_stale = False
+
+    def _origin(self, caller: Caller) -> Origin:
+        return Origin(caller.address, caller.tls, self._now_ms())
+
+    def _note(self, caller: Caller, need: Need) -> bool:
+        """Count what is not permitted; True in report-only mode, in which it is carried out all the same."""
+        extra = {"user": caller.identity, "needs": str(need), "peer": caller.address}
+        if self.mode != REPORT:
+            self.refused[f"{need.action} {need.kind}"] += 1
+            _log.debug("refused for want of a permission", extra=extra)
+            return False
+        key = (caller.identity, str(need))
+        if key not in self.reported:
+            if len(self.reported) >= REPORTED_MAX:
+                key = ("", "others")
+            _log.warning("would be refused for want of a permission", extra=extra)
+        self.reported[key] += 1
+        return True
+
+    def _letter_needs(self, op: queues.CreateQueue | queues.ConfigureQueue) -> list[Alternatives]:
+        """Who sends the dead messages of a queue elsewhere writes there. What stays as it is needs nothing."""
+        view = self._views.view(op.queue) if isinstance(op, queues.ConfigureQueue) else None
+        before = view.settings if view is not None else None
+        letters = op.settings.dead_letters
+        needs: list[Alternatives] = []
+        if letters is not None and (before is None or before.dead_letters is None or before.dead_letters != letters):
+            write = Need(Action.WRITE, Kind.QUEUE, letters.queue)
+            needs.append((write, Need(Action.ALTER, Kind.QUEUE, letters.queue)))
+        exchange = op.settings.amqp.letters_exchange if op.settings.amqp is not None else None
+        known = before.amqp.letters_exchange if before is not None and before.amqp is not None else None
+        if exchange is not None and exchange != known:
+            assert op.settings.amqp is not None
+            name = exchange_name(op.settings.amqp.host, exchange)
+            needs.append((Need(Action.READ, Kind.QUEUE, op.queue),))
+            needs.append((Need(Action.WRITE, Kind.EXCHANGE, name),))
+        return needs
+
+    def _selection(self, operation: Operation[Any], caller: Caller) -> Selection | None:
+        """What of the reply the caller may see; None if all of it."""
+        if not self.active or self.mode == REPORT:
+            return None
+        permissions, origin = self._permissions(caller), self._origin(caller)
+
+        def sees(kind: Kind, name: str) -> bool:
+            return permissions.allows(Need(Action.DESCRIBE, kind, name), origin)
+
+        def sees_binding(one: exchanges.BindingView) -> bool:
+            if not sees(Kind.EXCHANGE, exchange_name(one.host, one.source)):
+                return False
+            if one.to_exchange:
+                return sees(Kind.EXCHANGE, exchange_name(one.host, one.destination))
+            return sees(Kind.QUEUE, one.destination)
+
+        match operation:
+            case exchanges.ListExchanges():
+                return lambda found: [x for x in found if sees(Kind.EXCHANGE, exchange_name(x.host, x.name))]
+            case exchanges.ListBindings():
+                return lambda found: [one for one in found if sees_binding(one)]
+            case exchanges.ListVirtualHosts():
+                return lambda found: [host for host in found if permissions.may_enter(host)]
+            case policies.DescribeQueues():
+                return lambda found: [state for state in found if sees(Kind.QUEUE, state.name)]
+            case _:
+                return lambda found: [name for name in found if sees(Kind.QUEUE, name)]
+
+
+def _allows_one(permissions: Permissions, alternatives: Alternatives, origin: Origin) -> bool:
+    """True if one alternative is allowed and none is denied: what is denied in one way must not be had in the other."""
+    if any(permissions.denies(need, origin) for need in alternatives):
+        return False
+    return any(permissions.allows(need, origin) for need in alternatives)
