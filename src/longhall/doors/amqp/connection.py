@@ -50,6 +50,7 @@ from longhall.doors.amqp.wire.frames import (
     method_frame,
 )
 from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
+from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
@@ -86,8 +87,7 @@ class AmqpConnection(asyncio.Protocol):
         self._consumer_keys = count(1)
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
-        self.is_over = False
-        self.is_closing = False
+        self.is_over = self.is_closing = False
         self.active_s = 0.0
         self.requests = 0
         self._loop = loop
@@ -96,14 +96,12 @@ class AmqpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received = b""
         self._out: list[bytes] = []
-        self._is_flushing = False
+        self._is_flushing = self._is_paused = False
         self._is_writable = True
-        self._is_paused = False
         self._intake = Intake(self, server.message_bytes_max)
         self._bodies = ContentAdmission(server.budget, self._pace, self._give_up_bodies)
         self.blockage = Blockage(server.alarms, self.write, self.worked)
-        self._last_received_s = 0.0
-        self._last_sent_s = 0.0
+        self._last_received_s = self._last_sent_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -486,6 +484,11 @@ class AmqpConnection(asyncio.Protocol):
         """Messages for a consumer."""
         take_push(self, push, push.consumer == DIRECT)
 
+    def push_failed(self, consumer: int, error: LonghallError) -> None:
+        """Messages of a consumer cannot be opened, and go back: its channel is closed."""
+        if consumer in self.consumers:
+            self.fail(self.consumers[consumer][0], errors.error_of(error))
+
     def session_opened(self) -> None:
         """Open the consumers at a leader that does not know them."""
         if self._session_ready is not None and not self._session_ready.done():
@@ -495,14 +498,12 @@ class AmqpConnection(asyncio.Protocol):
                 left = channel.limit - len(channel.unacknowledged)
                 self.service.call(LimitChannel(self.session_id, channel.number, left), self.caller)
         for key, (channel, one) in list(self.consumers.items()):
-            operation = one.operation(self.session_id, channel.number)
-            self.service.call(operation, self.caller).when_done(partial(self._consumer_opened, key, one.queue))
+            opened = self.service.call(one.operation(self.session_id, channel.number), self.caller)
+            opened.when_done(partial(self._consumer_opened, key, one.queue))
 
     def _consumer_opened(self, key: int, queue: str, done: Pending[None]) -> None:
         if done.error is not None:
-            self.push(
-                PushedMessages(key, queue, [])
-            )  # It cannot be opened again: the client is told that it is cancelled.
+            self.push(PushedMessages(key, queue, []))  # The client is told that it is cancelled.
 
     def session_lost(self) -> None:
         """The leader is gone: consumers are opened again at the next one."""
@@ -596,6 +597,5 @@ def _decode(data: bytes, at: int, stop: int) -> tuple[int, Arguments]:
     number = int.from_bytes(data[at : at + 4], "big")
     method = METHODS.get(number)
     if method is None:
-        text = f"unknown method {number >> 16}.{number & 0xFFFF}"
-        raise AmqpError(errors.COMMAND_INVALID, text)
+        raise AmqpError(errors.COMMAND_INVALID, f"unknown method {number >> 16}.{number & 0xFFFF}")
     return number, decode_arguments(method.form, data, at + 4, stop)
