@@ -13,7 +13,7 @@ from longhall.doors.sqs.keys import Keys
 from longhall.doors.sqs.limits import SendRate, SqsLimits
 from longhall.doors.sqs.wire.faults import THROTTLED, SqsError
 from longhall.doors.sqs.wire.results import Result
-from longhall.front.identity import ANONYMOUS, Principal, caller_of
+from longhall.front.identity import Principal, caller_of
 from longhall.queues.messages import QueueView
 from longhall.service.queue_operations import DescribeQueue
 from longhall.service.router import Router
@@ -124,5 +124,5 @@ class Caller:
         self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
         self.identity = (
-            NOBODY_IN_PARTICULAR if principal is ANONYMOUS else caller_of(principal, address, is_tls, action)
+            NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls, action)
         )

@@ -220,7 +220,7 @@ class SqsServer(HttpGate):
 
     def _asks(self) -> bool:
         """True if requests must be signed. The first user of the directory changes it."""
-        return self._verifier is not None and self._verifier.required
+        return self._verifier is not None and self._verifier.authentication.required
 
     def _verify(self, call: HttpCall) -> Principal:
         assert self._verifier is not None
