@@ -501,6 +501,8 @@ def test_http_says_403_and_hides_what_one_may_not_see(secured: tuple[Node, Admin
     with pytest.raises(urllib.error.HTTPError) as refused:
         root.ask("DELETE", "queues/web-q", header=header)
     assert json.loads(refused.value.read())["code"] == "access-refused"
+    with urllib.request.urlopen(f"http://{root.http}/metrics", timeout=30) as metrics:
+        assert b'longhall_access_refused_total{action="delete",kind="queue"} ' in metrics.read()
     revoke(root, rule)
     assert root.status("POST", "queues/web-q/receive", {}, header) == 404
     root.ask("PUT", "access/roles/web", {"roles": ["consumer"]})

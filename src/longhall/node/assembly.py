@@ -29,6 +29,7 @@ from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.rpc.operation import Operation
+from longhall.console.access_families import access_families
 from longhall.console.api.access import access_routes
 from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
@@ -302,6 +303,7 @@ class Node:
         registry.collect(partial(scrub_families, scrubs))
         registry.collect(partial(login_families, self.authentication.authenticator.failed_logins))
         registry.collect(partial(outbox_families, self.queues.outbox))
+        registry.collect(partial(access_families, self.guard))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
             self._doors.managed.serve(self.cluster_node.peers)
