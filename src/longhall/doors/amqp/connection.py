@@ -31,8 +31,11 @@ from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.handlers.table import HANDLERS
-from longhall.doors.amqp.handshake import Handshake
+from longhall.doors.amqp.handshake import CHANNELS_MAX, FRAME_MAX, Handshake
+from longhall.doors.amqp.heartbeats import Heartbeats
 from longhall.doors.amqp.intake import Intake
+from longhall.doors.amqp.logins import ConnectionLogins
+from longhall.doors.amqp.method_decoder import decode_method
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
@@ -50,11 +53,11 @@ from longhall.doors.amqp.wire.frames import (
     decode_content_header,
     method_frame,
 )
-from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
+from longhall.doors.amqp.wire.methods import METHODS, Arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.front.handshake_refusals import note_tls
-from longhall.front.identity import Principal, caller_of, is_encrypted
+from longhall.front.identity import caller_of, is_encrypted
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -63,9 +66,6 @@ if TYPE_CHECKING:
 
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 HANDSHAKE_FRAME_MAX: Final = 8192
-CHANNELS_MAX: Final = 2047
-FRAME_MAX: Final = 131_072
-HEARTBEAT_S: Final = 60
 CLOSE_S: Final = 5.0  # How long a close_ok is waited for.
 
 _log = logging.getLogger("longhall.amqp")
@@ -83,7 +83,8 @@ class AmqpConnection(asyncio.Protocol):
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
-        self.handshake = Handshake(self._login, self._login_by_certificate)
+        self._logins = ConnectionLogins(server, self.origin)
+        self.handshake = Handshake(self._logins.by_password, self._logins.by_certificate)
         self.channels: dict[int, Channel] = {}
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
@@ -107,9 +108,7 @@ class AmqpConnection(asyncio.Protocol):
         self._intake = Intake(self, server.message_bytes_max)
         self._bodies = ContentAdmission(server.budget, self._pace, self._give_up_bodies)
         self.blockage = Blockage(server.alarms, self.write, self.worked)
-        self._last_received_s = 0.0
-        self._last_sent_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._heartbeats = Heartbeats(loop, lambda: self.write(HEARTBEAT_FRAME), self._is_gone)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Transport
@@ -119,17 +118,16 @@ class AmqpConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         self.peer = self.origin.made(transport)
         self.is_tls = is_encrypted(transport)
-        self._last_received_s = self.active_s = self._loop.time()
+        self._heartbeats.received_s = self.active_s = self._loop.time()
         if not self.server.opened(self):
             self._transport.abort()
             return
-        self._timer = self._loop.call_later(self.server.handshake_s, self._handshake_over)
+        self._heartbeats.expect_handshake(self.server.handshake_s, self._handshake_over)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_over = True
         self._transport = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._heartbeats.cancel()
         self._bodies.leave()
         self.blockage.close()
         for channel in self.channels.values():
@@ -150,7 +148,7 @@ class AmqpConnection(asyncio.Protocol):
             self._session.readable()
 
     def data_received(self, data: bytes) -> None:
-        self._last_received_s = self._loop.time()
+        self._heartbeats.received_s = self._loop.time()
         if self.is_over:
             return
         received = self._received + data if self._received else data
@@ -215,9 +213,8 @@ class AmqpConnection(asyncio.Protocol):
             self.close()
             raise AmqpError(errors.FRAME_ERROR, "another protocol is spoken")
         self.handshake.state = "start"
-        self.write(
-            method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, self._mechanisms(), b"en_US")
-        )
+        mechanisms = self._logins.mechanisms
+        self.write(method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, mechanisms, b"en_US"))
         return len(PROTOCOL_HEADER)
 
     def _take_frames(self, data: bytes, at: int) -> int:
@@ -279,7 +276,7 @@ class AmqpConnection(asyncio.Protocol):
     def _take_connection_method(self, kind: int, data: bytes, at: int, stop: int) -> None:
         if kind != METHOD:
             raise AmqpError(errors.UNEXPECTED_FRAME, "channel 0 has no content")
-        method, arguments = _decode(data, at, stop)
+        method, arguments = decode_method(data, at, stop)
         self.requests += 1
         if self.handshake.state == "running" and method == methods.CONNECTION_CLOSE:
             self.publisher.flush()
@@ -301,12 +298,12 @@ class AmqpConnection(asyncio.Protocol):
             if reply:
                 self.write(reply)
             if method == methods.CONNECTION_TUNE_OK:
-                self._begin_heartbeats()
+                self._heartbeats.begin(self.handshake.heartbeat_s)
 
     def _take_unopened(self, kind: int, number: int, data: bytes, at: int, stop: int) -> None:
         if kind != METHOD:
             raise AmqpError(errors.CHANNEL_ERROR, "expected 'channel.open'")
-        method, _ = _decode(data, at, stop)
+        method, _ = decode_method(data, at, stop)
         if method in (methods.CHANNEL_CLOSE_OK, methods.CHANNEL_CLOSE):
             if method == methods.CHANNEL_CLOSE:
                 self.write(method_frame(number, methods.CHANNEL_CLOSE_OK))
@@ -323,7 +320,7 @@ class AmqpConnection(asyncio.Protocol):
     def _take_method(self, channel: Channel, data: bytes, at: int, stop: int) -> None:
         if channel.content is not None:
             raise AmqpError(errors.UNEXPECTED_FRAME, "expected the content of basic.publish, got a method instead")
-        method, arguments = _decode(data, at, stop)
+        method, arguments = decode_method(data, at, stop)
         if channel.is_closing:
             if method == methods.CHANNEL_CLOSE_OK:
                 self.channels.pop(channel.number, None)
@@ -461,23 +458,6 @@ class AmqpConnection(asyncio.Protocol):
         else:
             self.close()
 
-    def _login(self, user: str, password: str) -> Principal | None:
-        try:
-            return self.server.login(user, password, self.peer)
-        except LonghallError as error:  # The users are not known yet.
-            raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
-
-    def _login_by_certificate(self) -> tuple[str, Principal | None]:
-        client = self.origin.client
-        try:
-            return client.user if client is not None else "", self.server.login_by_certificate(client)
-        except LonghallError as error:
-            raise AmqpError(errors.CONNECTION_FORCED, str(error)) from None
-
-    def _mechanisms(self) -> bytes:
-        client = self.origin.client
-        return b"PLAIN AMQPLAIN EXTERNAL" if client is not None and client.user else b"PLAIN AMQPLAIN"
-
     async def _open(self, host: str) -> None:
         principal = self.handshake.principal
         assert principal is not None
@@ -568,7 +548,7 @@ class AmqpConnection(asyncio.Protocol):
         self._is_flushing = False
         if self._transport is not None and self._out:
             self._transport.write(b"".join(self._out))
-            self._last_sent_s = self._loop.time()
+            self._heartbeats.sent_s = self._loop.time()
         self._out.clear()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -586,23 +566,12 @@ class AmqpConnection(asyncio.Protocol):
 
     # Heartbeats and the end
 
-    def _begin_heartbeats(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self.handshake.heartbeat_s:
-            self._timer = self._loop.call_later(self.handshake.heartbeat_s / 2, self._beat)
-
-    def _beat(self) -> None:
-        interval_s = self.handshake.heartbeat_s
-        now_s = self._loop.time()
-        if now_s - self._last_received_s > 2.5 * interval_s and not self._is_paused:
-            _log.info("a client has sent no heartbeat", extra={"peer": self.peer})
-            self.abort()
-            return
-        if now_s - self._last_sent_s >= interval_s / 2:
-            self.write(HEARTBEAT_FRAME)
-        self._timer = self._loop.call_later(interval_s / 2, self._beat)
+    def _is_gone(self) -> bool:
+        if self._is_paused:
+            return False
+        _log.info("a client has sent no heartbeat", extra={"peer": self.peer})
+        self.abort()
+        return True
 
     def _handshake_over(self) -> None:
         if self.handshake.state != "running":
@@ -629,14 +598,3 @@ class AmqpConnection(asyncio.Protocol):
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
-
-
-def _decode(data: bytes, at: int, stop: int) -> tuple[int, Arguments]:
-    if stop - at < 4:
-        raise AmqpError(errors.SYNTAX_ERROR, "a method is cut off")
-    number = int.from_bytes(data[at : at + 4], "big")
-    method = METHODS.get(number)
-    if method is None:
-        text = f"unknown method {number >> 16}.{number & 0xFFFF}"
-        raise AmqpError(errors.COMMAND_INVALID, text)
-    return number, decode_arguments(method.form, data, at + 4, stop)

@@ -13,7 +13,7 @@ from longhall.doors.sqs.keys import Keys
 from longhall.doors.sqs.limits import SendRate, SqsLimits
 from longhall.doors.sqs.wire.faults import THROTTLED, SqsError
 from longhall.doors.sqs.wire.results import Result
-from longhall.front.identity import ANONYMOUS, Principal, caller_of
+from longhall.front.identity import Principal, caller_of
 from longhall.queues.messages import QueueView
 from longhall.service.queue_operations import DescribeQueue
 from longhall.service.router import Router
