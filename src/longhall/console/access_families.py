@@ -1,4 +1,4 @@
-"""Permission among the metrics: requests that were refused for want of one, and those that report-only mode let pass."""
+"""Permission among the metrics: requests refused for want of one, and those that report-only mode let pass."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.handlers.table import HANDLERS
+from longhall.doors.amqp.handshake import CHANNELS_MAX, FRAME_MAX
+from longhall.doors.amqp.heartbeats import Heartbeats
 from longhall.doors.amqp.intake import Intake
+from longhall.doors.amqp.method_decoder import decode_method
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
@@ -49,7 +52,7 @@ from longhall.doors.amqp.wire.frames import (
     decode_content_header,
     method_frame,
 )
-from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
+from longhall.doors.amqp.wire.methods import METHODS, Arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.service.exchange_operations import LimitChannel
@@ -60,9 +63,6 @@ if TYPE_CHECKING:
 
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 HANDSHAKE_FRAME_MAX: Final = 8192
-CHANNELS_MAX: Final = 2047
-FRAME_MAX: Final = 131_072
-HEARTBEAT_S: Final = 60
 CLOSE_S: Final = 5.0  # How long a close_ok is waited for.
 
 _log = logging.getLogger("longhall.amqp")
@@ -101,8 +101,7 @@ class AmqpConnection(asyncio.Protocol):
         self._intake = Intake(self, server.message_bytes_max)
         self._bodies = ContentAdmission(server.budget, self._pace, self._give_up_bodies)
         self.blockage = Blockage(server.alarms, self.write, self.worked)
-        self._last_received_s = self._last_sent_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._heartbeats = Heartbeats(loop, lambda: self.write(HEARTBEAT_FRAME), self._is_gone)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Transport
@@ -111,17 +110,16 @@ class AmqpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         self.peer = self.origin.made(transport)
-        self._last_received_s = self.active_s = self._loop.time()
+        self._heartbeats.received_s = self.active_s = self._loop.time()
         if not self.server.opened(self):
             self._transport.abort()
             return
-        self._timer = self._loop.call_later(self.server.handshake_s, self._handshake_over)
+        self._heartbeats.expect_handshake(self.server.handshake_s, self._handshake_over)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_over = True
         self._transport = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._heartbeats.cancel()
         self._bodies.leave()
         self.blockage.close()
         for channel in self.channels.values():
@@ -142,7 +140,7 @@ class AmqpConnection(asyncio.Protocol):
             self._session.readable()
 
     def data_received(self, data: bytes) -> None:
-        self._last_received_s = self._loop.time()
+        self._heartbeats.received_s = self._loop.time()
         if self.is_over:
             return
         received = self._received + data if self._received else data
@@ -268,7 +266,7 @@ class AmqpConnection(asyncio.Protocol):
     def _take_connection_method(self, kind: int, data: bytes, at: int, stop: int) -> None:
         if kind != METHOD:
             raise AmqpError(errors.UNEXPECTED_FRAME, "channel 0 has no content")
-        method, arguments = _decode(data, at, stop)
+        method, arguments = decode_method(data, at, stop)
         self.requests += 1
         if self.handshake.state == "running" and method == methods.CONNECTION_CLOSE:
             self.publisher.flush()
@@ -290,12 +288,12 @@ class AmqpConnection(asyncio.Protocol):
             if reply:
                 self.write(reply)
             if method == methods.CONNECTION_TUNE_OK:
-                self._begin_heartbeats()
+                self._heartbeats.begin(self.handshake.heartbeat_s)
 
     def _take_unopened(self, kind: int, number: int, data: bytes, at: int, stop: int) -> None:
         if kind != METHOD:
             raise AmqpError(errors.CHANNEL_ERROR, "expected 'channel.open'")
-        method, _ = _decode(data, at, stop)
+        method, _ = decode_method(data, at, stop)
         if method in (methods.CHANNEL_CLOSE_OK, methods.CHANNEL_CLOSE):
             if method == methods.CHANNEL_CLOSE:
                 self.write(method_frame(number, methods.CHANNEL_CLOSE_OK))
@@ -312,7 +310,7 @@ class AmqpConnection(asyncio.Protocol):
     def _take_method(self, channel: Channel, data: bytes, at: int, stop: int) -> None:
         if channel.content is not None:
             raise AmqpError(errors.UNEXPECTED_FRAME, "expected the content of basic.publish, got a method instead")
-        method, arguments = _decode(data, at, stop)
+        method, arguments = decode_method(data, at, stop)
         if channel.is_closing:
             if method == methods.CHANNEL_CLOSE_OK:
                 self.channels.pop(channel.number, None)
@@ -528,7 +526,7 @@ class AmqpConnection(asyncio.Protocol):
         self._is_flushing = False
         if self._transport is not None and self._out:
             self._transport.write(b"".join(self._out))
-            self._last_sent_s = self._loop.time()
+            self._heartbeats.sent_s = self._loop.time()
         self._out.clear()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -546,23 +544,12 @@ class AmqpConnection(asyncio.Protocol):
 
     # Heartbeats and the end
 
-    def _begin_heartbeats(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self.handshake.heartbeat_s:
-            self._timer = self._loop.call_later(self.handshake.heartbeat_s / 2, self._beat)
-
-    def _beat(self) -> None:
-        interval_s = self.handshake.heartbeat_s
-        now_s = self._loop.time()
-        if now_s - self._last_received_s > 2.5 * interval_s and not self._is_paused:
-            _log.info("a client has sent no heartbeat", extra={"peer": self.peer})
-            self.abort()
-            return
-        if now_s - self._last_sent_s >= interval_s / 2:
-            self.write(HEARTBEAT_FRAME)
-        self._timer = self._loop.call_later(interval_s / 2, self._beat)
+    def _is_gone(self) -> bool:
+        if self._is_paused:
+            return False
+        _log.info("a client has sent no heartbeat", extra={"peer": self.peer})
+        self.abort()
+        return True
 
     def _handshake_over(self) -> None:
         if self.handshake.state != "running":
@@ -589,13 +576,3 @@ class AmqpConnection(asyncio.Protocol):
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
-
-
-def _decode(data: bytes, at: int, stop: int) -> tuple[int, Arguments]:
-    if stop - at < 4:
-        raise AmqpError(errors.SYNTAX_ERROR, "a method is cut off")
-    number = int.from_bytes(data[at : at + 4], "big")
-    method = METHODS.get(number)
-    if method is None:
-        raise AmqpError(errors.COMMAND_INVALID, f"unknown method {number >> 16}.{number & 0xFFFF}")
-    return number, decode_arguments(method.form, data, at + 4, stop)
