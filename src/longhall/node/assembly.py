@@ -82,6 +82,7 @@ from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls, has_tls
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
 from longhall.service.administration import (
@@ -163,7 +164,7 @@ class Node:
         self.guard = AccessGuard(
             directory,
             world.clock.wall_ms,
-            self.queues,
+            self._view_queue,
             authenticates=partial(_authenticates, directory, settings.authentication),
             mode=settings.permissions,
         )
@@ -379,6 +380,9 @@ class Node:
 
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
+
+    def _view_queue(self, name: str) -> QueueView | None:
+        return self.service.view(name)
 
     @property
     def kafka_door(self) -> Door:

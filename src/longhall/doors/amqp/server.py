@@ -14,10 +14,10 @@ from typing import Final, final
 from longhall.doors.amqp.alarms import Alarms
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
-from longhall.doors.amqp.errors import CONNECTION_FORCED, AmqpError, error_of
+from longhall.doors.amqp.errors import CONNECTION_FORCED, AmqpError
 from longhall.doors.amqp.handshake import Handshake
+from longhall.doors.amqp.revoked_consumers import close_revoked
 from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
-from longhall.doors.amqp.wire.methods import BASIC_CONSUME
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import encode_table
 from longhall.front.admission import Budget
@@ -160,17 +160,7 @@ class AmqpServer:
             if principal is not None and not authentication.may_go_on(principal):
                 connection.force("broker forced connection closure with reason 'user credentials have changed'")
             else:
-                self._close_revoked(connection)
-
-    def _close_revoked(self, connection: AmqpConnection) -> None:
-        """Close the channels with a consumer that the user may not have any more: its permissions have changed."""
-        if not self.service.is_guarded:
-            return
-        for channel, consumer in list(connection.consumers.values()):
-            try:
-                self.service.check(consumer.operation(connection.session_id, channel.number), connection.caller)
-            except LonghallError as error:
-                connection.fail(channel, error_of(error), BASIC_CONSUME)
+                close_revoked(connection)
 
     def new_origin(self) -> ConnectionOrigin:
         """Where a new connection comes from."""

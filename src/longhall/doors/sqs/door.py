@@ -117,9 +117,12 @@ class Caller:
         address: str = "",
         scheme: str = "",
         is_tls: bool = False,
+        action: str = "",
     ) -> None:
         self.host = host
         self.scheme = scheme  # Of its connection: a balancer may have ended TLS; empty for that of the door.
         self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
-        self.identity = NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls)
+        self.identity = (
+            NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls, action)
+        )
