@@ -444,8 +444,7 @@ class AmqpConnection(asyncio.Protocol):
         if refusal:
             self._refuse(AmqpError(errors.NOT_ALLOWED, refusal, methods.CONNECTION_OPEN))
             return
-        self.host = host
-        self.caller = caller
+        self.host, self.caller = host, caller
         self.handshake.state = "running"
         self.write(method_frame(0, methods.CONNECTION_OPEN_OK, ""))
 
