@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from longhall.console.route_permissions import TABLES, RoutePermission
-from longhall.directory.access_rules import CLUSTER_NAME, Action, Kind
+from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, Kind
 from longhall.doors.kafka.operations import OPERATIONS as KAFKA_OPERATIONS
 from longhall.doors.kafka.permissions import API_PERMISSIONS, ApiPermission, pairs_of
 from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Guarded, words
-from longhall.front.permissions import AccessModel, Need, Origin
+from longhall.front.permissions import AccessModel, Need, RequestOrigin
 from longhall.front.roles import ROLES
 from longhall.service.call_codec import OPERATIONS as SERVICE_OPERATIONS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "permissions.md"
-SOMEWHERE: Final = Origin("192.0.2.1", True, 0)
+SOMEWHERE: Final = RequestOrigin("192.0.2.1", True, 0)
 ALWAYS: Final = "yes"
 NEVER: Final = ""
 IN_PART: Final = "in part"
@@ -63,7 +63,7 @@ def model_of_roles() -> AccessModel:
 _model: Final = model_of_roles()
 
 
-def may(role: str, pairs: Iterable[tuple[tuple[Action, Kind], ...]]) -> bool:
+def may(role: str, pairs: Iterable[tuple[tuple[AccessAction, Kind], ...]]) -> bool:
     """True if a role is enough for all these needs, of each one alternative."""
     permissions = _model.permissions(role)
     return all(
@@ -76,7 +76,7 @@ def _sample(kind: Kind) -> str:
     return CLUSTER_NAME if kind is Kind.CLUSTER else "a-name"
 
 
-def _cells(pairs: list[tuple[tuple[Action, Kind], ...]], is_listed: bool) -> tuple[str, ...]:
+def _cells(pairs: list[tuple[tuple[AccessAction, Kind], ...]], is_listed: bool) -> tuple[str, ...]:
     return tuple((IN_PART if is_listed else ALWAYS) if may(role, pairs) else NEVER for role in ROLES)
 
 
@@ -104,9 +104,13 @@ def route_line(route: str, row: RoutePermission) -> Line:
     """The line of an HTTP route."""
     if row.need is None:
         cells = (ALWAYS,) * len(ROLES) if "everybody" in row.note else ("as above",) * len(ROLES)
-        return Line(f"`{route}`", row.note, cells)
+        return Line(_shown(route), row.note, cells)
     pair = ((row.need.action, row.need.kind),)
-    return Line(f"`{route}`", words([pair]), _cells([pair], is_listed=False))
+    return Line(_shown(route), words([pair]), _cells([pair], is_listed=False))
+
+
+def _shown(route: str) -> str:
+    return route.replace("*", "NAME")
 
 
 def unguarded() -> list[str]:

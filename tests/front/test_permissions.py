@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.directory.access_rules import (
-    Action,
+    AccessAction,
+    AccessRule,
     Kind,
     Pattern,
-    Rule,
     check_rule,
     decode_rule,
     encode_rule,
@@ -20,25 +20,27 @@ from longhall.directory.access_rules import (
 )
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import hall_name
-from longhall.front.permissions import ALLOWED_BY, DENIED_BY, AccessModel, Need, Origin
+from longhall.front.permissions import ALLOWED_BY, DENIED_BY, AccessModel, Need, RequestOrigin
 from longhall.front.roles import ROLES
 
-HERE = Origin("10.1.2.3", False, 1_000)
+HERE = RequestOrigin("10.1.2.3", False, 1_000)
 
 
-def _rule(subject: str, action: str, resource: str, **more: object) -> Rule:
+def _rule(subject: str, action: str, resource: str, **more: object) -> AccessRule:
     kind, _, name = resource.partition(":")
     pattern = Pattern.PREFIX if name.endswith("*") and name != "*" else Pattern.LITERAL
     name = name[:-1] if pattern is Pattern.PREFIX else name
     fields: dict[str, object] = {"pattern": pattern, **more}
-    return Rule(subject=subject, action=Action(action), kind=Kind(kind), name=name, **fields)  # type: ignore[arg-type]
+    return AccessRule(subject=subject, action=AccessAction(action), kind=Kind(kind), name=name, **fields)  # type: ignore[arg-type]
 
 
-def _may(rules: list[Rule], action: str, resource: str, user: str = "ann", origin: Origin = HERE, **roles: str) -> bool:
+def _may(
+    rules: list[AccessRule], action: str, resource: str, user: str = "ann", origin: RequestOrigin = HERE, **roles: str
+) -> bool:
     model = AccessModel()
     model.load(rules, {name: (role,) for name, role in roles.items()})
     kind, _, name = resource.partition(":")
-    return model.permissions(user).allows(Need(Action(action), Kind(kind), name), origin)
+    return model.permissions(user).allows(Need(AccessAction(action), Kind(kind), name), origin)
 
 
 def test_what_no_rule_allows_is_refused() -> None:
@@ -91,16 +93,16 @@ def test_somebody_without_a_name_has_the_rules_for_everyone_only() -> None:
 
 def test_conditions_hold_for_one_request_and_not_for_the_next() -> None:
     office = _rule("user:ann", "read", "topic:t", addresses=("10.0.0.0/8", "2001:db8::/32"))
-    assert _may([office], "read", "topic:t", origin=Origin("10.9.9.9", False, 0))
-    assert _may([office], "read", "topic:t", origin=Origin("::ffff:10.9.9.9", False, 0))
-    assert _may([office], "read", "topic:t", origin=Origin("2001:db8::1", False, 0))
-    assert not _may([office], "read", "topic:t", origin=Origin("11.0.0.1", False, 0))
-    assert not _may([office], "read", "topic:t", origin=Origin("", False, 0))
+    assert _may([office], "read", "topic:t", origin=RequestOrigin("10.9.9.9", False, 0))
+    assert _may([office], "read", "topic:t", origin=RequestOrigin("::ffff:10.9.9.9", False, 0))
+    assert _may([office], "read", "topic:t", origin=RequestOrigin("2001:db8::1", False, 0))
+    assert not _may([office], "read", "topic:t", origin=RequestOrigin("11.0.0.1", False, 0))
+    assert not _may([office], "read", "topic:t", origin=RequestOrigin("", False, 0))
     sealed = [_rule("user:ann", "read", "topic:t"), _rule("*", "all", "topic:*", allow=False, tls=False)]
-    assert _may(sealed, "read", "topic:t", origin=Origin("", True, 0))
-    assert not _may(sealed, "read", "topic:t", origin=Origin("", False, 0))
+    assert _may(sealed, "read", "topic:t", origin=RequestOrigin("", True, 0))
+    assert not _may(sealed, "read", "topic:t", origin=RequestOrigin("", False, 0))
     brief = [_rule("user:ann", "read", "topic:t", from_ms=100, until_ms=200)]
-    assert [_may(brief, "read", "topic:t", origin=Origin("", False, at)) for at in (99, 100, 199, 200)] == [
+    assert [_may(brief, "read", "topic:t", origin=RequestOrigin("", False, at)) for at in (99, 100, 199, 200)] == [
         False,
         True,
         True,
@@ -126,36 +128,38 @@ def test_explanations_name_the_rules() -> None:
     model = AccessModel()
     model.load([deny, office, _rule("user:ann", "write", "topic:*")], {"root": ("administrator",)})
     ann = model.permissions("ann")
-    assert ann.explain(Need(Action.WRITE, Kind.TOPIC, "orders"), HERE).rules == [deny]
-    read = ann.explain(Need(Action.READ, Kind.TOPIC, "orders"), HERE)
+    assert ann.explain(Need(AccessAction.WRITE, Kind.TOPIC, "orders"), HERE).rules == [deny]
+    read = ann.explain(Need(AccessAction.READ, Kind.TOPIC, "orders"), HERE)
     assert not read.allowed
     assert read.rules == [office]
     assert "conditions" in read.reason
-    assert ann.explain(Need(Action.DELETE, Kind.TOPIC, "orders"), HERE).reason == "no rule allows it"
-    assert model.permissions("root").explain(Need(Action.DELETE, Kind.TOPIC, "orders"), HERE).allowed
+    assert ann.explain(Need(AccessAction.DELETE, Kind.TOPIC, "orders"), HERE).reason == "no rule allows it"
+    assert model.permissions("root").explain(Need(AccessAction.DELETE, Kind.TOPIC, "orders"), HERE).allowed
 
 
 def test_an_idempotent_producer_needs_to_write_to_some_topic() -> None:
     model = AccessModel()
     model.load([_rule("user:ann", "write", "topic:a"), _rule("user:bob", "read", "topic:a")], {})
-    assert model.permissions("ann").allows_some(Action.WRITE, Kind.TOPIC, HERE)
-    assert not model.permissions("bob").allows_some(Action.WRITE, Kind.TOPIC, HERE)
+    assert model.permissions("ann").allows_some(AccessAction.WRITE, Kind.TOPIC, HERE)
+    assert not model.permissions("bob").allows_some(AccessAction.WRITE, Kind.TOPIC, HERE)
     model.load([_rule("user:ann", "write", "topic:a"), _rule("*", "write", "topic:*", allow=False)], {})
-    assert not model.permissions("ann").allows_some(Action.WRITE, Kind.TOPIC, HERE)
+    assert not model.permissions("ann").allows_some(AccessAction.WRITE, Kind.TOPIC, HERE)
 
 
 _rules = st.builds(
     lambda subject, action, name, allow, tls: _rule(subject, action, f"topic:{name}", allow=allow, tls=tls),
     st.sampled_from(["user:ann", "role:r", "*", "user:bob"]),
-    st.sampled_from([str(action) for action in Action]),
+    st.sampled_from([str(action) for action in AccessAction]),
     st.sampled_from(["a", "ab", "a*", "b*", "*"]),
     st.booleans(),
     st.sampled_from([None, True, False]),
 )
 
 
-@given(st.lists(_rules, max_size=8), st.sampled_from(sorted(Action)), st.sampled_from(["a", "ab", "abc", "b"]))
-def test_compiled_decisions_are_those_of_the_definition(rules: list[Rule], action: Action, name: str) -> None:
+@given(st.lists(_rules, max_size=8), st.sampled_from(sorted(AccessAction)), st.sampled_from(["a", "ab", "abc", "b"]))
+def test_compiled_decisions_are_those_of_the_definition(
+    rules: list[AccessRule], action: AccessAction, name: str
+) -> None:
     model = AccessModel()
     model.load(rules, {"ann": ("r",)})
     for tls in (True, False, True):  # The second and third decisions come from what is remembered.
@@ -168,7 +172,7 @@ def test_compiled_decisions_are_those_of_the_definition(rules: list[Rule], actio
         ]
         denied = any(not rule.allow and rule.action in DENIED_BY[action] for rule in held)
         expected = not denied and any(rule.allow and rule.action in ALLOWED_BY[action] for rule in held)
-        origin = Origin("", tls, 0)
+        origin = RequestOrigin("", tls, 0)
         assert model.permissions("ann").allows(Need(action, Kind.TOPIC, name), origin) is expected
         assert model.permissions("ann").explain(Need(action, Kind.TOPIC, name), origin).allowed is expected
 
@@ -187,7 +191,7 @@ def test_compiled_decisions_are_those_of_the_definition(rules: list[Rule], actio
         _rule("user:ann", "read", "topic:t", host="eu"),
     ],
 )
-def test_rules_that_mean_nothing_are_refused(rule: Rule) -> None:
+def test_rules_that_mean_nothing_are_refused(rule: AccessRule) -> None:
     with pytest.raises(LonghallError) as refused:
         check_rule(rule)
     assert refused.value.code is Code.INVALID_REQUEST

@@ -21,7 +21,7 @@ from longhall.console.api.service import Route
 from longhall.console.api.upgrade import UPGRADE_ROUTES
 from longhall.console.management.routes import management_routes
 from longhall.console.route_permissions import BY_OPERATIONS, TABLES, permission_of
-from longhall.directory.access_rules import Action, Kind
+from longhall.directory.access_rules import AccessAction, Kind
 from longhall.front.operation_permissions import BY_KAFKA, OF_SESSION, OPERATION_PERMISSIONS
 from longhall.front.roles import ROLES
 from longhall.service.call_codec import OPERATIONS
@@ -91,15 +91,15 @@ def test_the_page_is_current() -> None:
 def test_the_roles_are_what_their_names_say() -> None:
     assert list(ROLES) == ["administrator", "operator", "producer", "consumer", "viewer"]
     expected = {
-        (Action.WRITE, Kind.QUEUE): {"administrator", "producer"},
-        (Action.READ, Kind.QUEUE): {"administrator", "consumer"},
-        (Action.CREATE, Kind.QUEUE): {"administrator", "operator"},
-        (Action.DESCRIBE, Kind.QUEUE): set(ROLES),
-        (Action.ALTER, Kind.CLUSTER): {"administrator"},
-        (Action.ALTER, Kind.USER): {"administrator"},
-        (Action.CLUSTER_ACTION, Kind.CLUSTER): {"administrator", "operator"},
-        (Action.DESCRIBE, Kind.CLUSTER): {"administrator", "operator", "viewer"},
-        (Action.READ, Kind.GROUP): {"administrator", "consumer"},
+        (AccessAction.WRITE, Kind.QUEUE): {"administrator", "producer"},
+        (AccessAction.READ, Kind.QUEUE): {"administrator", "consumer"},
+        (AccessAction.CREATE, Kind.QUEUE): {"administrator", "operator"},
+        (AccessAction.DESCRIBE, Kind.QUEUE): set(ROLES),
+        (AccessAction.ALTER, Kind.CLUSTER): {"administrator"},
+        (AccessAction.ALTER, Kind.USER): {"administrator"},
+        (AccessAction.CLUSTER_ACTION, Kind.CLUSTER): {"administrator", "operator"},
+        (AccessAction.DESCRIBE, Kind.CLUSTER): {"administrator", "operator", "viewer"},
+        (AccessAction.READ, Kind.GROUP): {"administrator", "consumer"},
     }
     for pair, roles in expected.items():
         assert {role for role in ROLES if may(role, [(pair,)])} == roles, pair

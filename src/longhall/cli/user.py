@@ -154,6 +154,20 @@ def delete_key(
     show_outcome(gone, f"deleted {access_key}", options.output)
 
 
+@app.command("master-key")
+def make_key(file: Annotated[str, typer.Argument(metavar="FILE")]) -> None:
+    """Make a master key for the nodes of a cluster: copy the file to each of them, and name it with --master-key."""
+    from longhall.front.master_key import make_master_key
+
+    if Path(file).exists():
+        raise CommandError(f"{file} exists: what was sealed under a key cannot be read without it", Exit.REFUSED)
+    try:
+        make_master_key(file)
+    except LonghallError as error:
+        raise CommandError(str(error), Exit.REFUSED) from None
+    print_note(f"longhall: wrote {file}")
+
+
 @app.command("import-aws")
 @with_option_groups
 def import_aws(file: FileArgument, options: ApiOptions, tenant: TenantOption = "default") -> None:

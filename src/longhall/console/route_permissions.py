@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from longhall.directory.access_rules import EVERY_NAME, Action, Kind
+from longhall.directory.access_rules import EVERY_NAME, AccessAction, Kind
 from longhall.front.operation_permissions import on_cluster
 from longhall.front.permissions import Need
 
@@ -32,9 +32,9 @@ def _need(need: Need) -> RoutePermission:
     return RoutePermission("", need)
 
 
-_SEE_CLUSTER: Final = _need(on_cluster(Action.DESCRIBE))
-_OPERATE: Final = _need(on_cluster(Action.CLUSTER_ACTION))
-_SEE_USERS: Final = _need(Need(Action.DESCRIBE, Kind.USER, EVERY_NAME))
+_SEE_CLUSTER: Final = _need(on_cluster(AccessAction.DESCRIBE))
+_OPERATE: Final = _need(on_cluster(AccessAction.CLUSTER_ACTION))
+_SEE_USERS: Final = _need(Need(AccessAction.DESCRIBE, Kind.USER, EVERY_NAME))
 
 _QUEUE_ROUTES: Final = (
     "GET queues",
@@ -117,7 +117,7 @@ QUEUE_API: Final[dict[str, RoutePermission]] = {
     **dict.fromkeys(
         (*_QUEUE_ROUTES, *_EXCHANGE_ROUTES, *_CLUSTER_ROUTES, *_ACCOUNT_ROUTES, *_ACCESS_ROUTES), BY_OPERATIONS
     ),
-    "GET access/explain": _need(on_cluster(Action.DESCRIBE)),
+    "GET access/explain": _need(on_cluster(AccessAction.DESCRIBE)),
     "POST cluster/recover": _OPERATE,
 }
 

@@ -1,7 +1,7 @@
 """Access rules as the directory stores them: who may, or may not, do what with which resource, and when.
 
     subject    `user:NAME`, `role:NAME`, or `*` for everyone, authenticated or not
-    action     one of `Action`; `all` stands for every one
+    action     one of `AccessAction`; `all` stands for every one
     resource   a kind and a name: a literal (`*` is every name), a prefix, or a regular expression
     effect     allow or deny
     conditions addresses (CIDR), TLS, a window of time; a rule whose conditions do not hold does not exist
@@ -40,7 +40,7 @@ EVERY_NAME: Final = "*"
 CLUSTER_NAME: Final = "kafka-cluster"  # As Kafka calls the only resource of its kind.
 
 
-class Action(StrEnum):
+class AccessAction(StrEnum):
     """What somebody does with a resource. All but `configure` are Kafka's operations."""
 
     ALL = "all"
@@ -77,11 +77,11 @@ class Pattern(StrEnum):
     REGEX = "regex"
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class AccessRule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule. A `host` restricts a regular expression to the names of one virtual host, which it then sees alone."""
 
     subject: str
-    action: Action
+    action: AccessAction
     kind: Kind
     name: str
     pattern: Pattern = Pattern.LITERAL
@@ -98,7 +98,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.addresses) or self.tls is not None or bool(self.from_ms or self.until_ms)
 
 
-def check_rule(rule: Rule) -> None:
+def check_rule(rule: AccessRule) -> None:
     """Raises INVALID_REQUEST with the reason if a rule means nothing."""
     subject, name = rule.subject, rule.name
     named = subject.startswith((USER, ROLE)) and 5 < len(subject) <= SUBJECT_LENGTH_MAX
@@ -128,17 +128,17 @@ def check_rule(rule: Rule) -> None:
             raise _wrong(f"{address!r} is no address and no network in CIDR notation") from None
 
 
-def rule_id(rule: Rule) -> str:
+def rule_id(rule: AccessRule) -> str:
     """The id of a rule, by which it is stored and removed: rules that say the same have the same id."""
     return hashlib.sha256(encode_rule(rule)).hexdigest()[:ID_CHARACTERS]
 
 
-def encode_rule(rule: Rule) -> bytes:
+def encode_rule(rule: AccessRule) -> bytes:
     """The value of a rule's entry."""
     return _encode(rule)
 
 
-def decode_rule(value: bytes) -> Rule | None:
+def decode_rule(value: bytes) -> AccessRule | None:
     """The rule of an entry; None if a newer version wrote what this one does not understand."""
     try:
         return _rules.decode(value)
@@ -168,7 +168,7 @@ def decode_roles(value: bytes) -> tuple[str, ...]:
 
 
 _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
-_rules: Final = msgspec.msgpack.Decoder(Rule)
+_rules: Final = msgspec.msgpack.Decoder(AccessRule)
 _roles: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 
 

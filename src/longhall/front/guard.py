@@ -16,17 +16,20 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
+
+import msgspec
 
 from longhall.cluster.rpc.operation import Caller, Operation
-from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, Action, Kind, decode_roles, decode_rule
+from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, AccessAction, Kind, decode_roles, decode_rule
 from longhall.directory.accounts import USER
 from longhall.directory.directory import Directory, DirectoryObserver
 from longhall.directory.events import DirectoryChanged
 from longhall.errors import Code, LonghallError
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
 from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
-from longhall.front.permissions import AccessModel, Explanation, Need, Origin, Permissions
+from longhall.front.permissions import AccessModel, Explanation, Need, Permissions, RequestOrigin
+from longhall.front.queue_policy import ACCOUNT, PolicyCaller, PolicyVerdict, verdict
 from longhall.front.roles import ADMINISTRATOR
 from longhall.queues.messages import QueueView
 from longhall.service import exchange_operations as exchanges
@@ -56,33 +59,29 @@ class AccessRefused(LonghallError):
         self.hidden = hidden
 
 
-class QueueLookup(Protocol):
-    """The settings of queues that this process knows."""
-
-    def view(self, name: str) -> QueueView | None: ...
-
-
 @final
-class Guard(DirectoryObserver):
+class AccessGuard(DirectoryObserver):
     """The permissions of all callers of one process."""
 
     def __init__(
         self,
         directory: Directory,
         now_ms: Callable[[], int],
-        views: QueueLookup,
+        view: Callable[[str], QueueView | None],
         *,
         authenticates: Callable[[], bool],
         mode: str = ENFORCE,
     ) -> None:
-        """`authenticates`: whether clients have to log in, asked after every change of the directory."""
+        """`view`: the queues that this process knows. `authenticates`: whether clients have to log in, asked after
+        every change of the directory.
+        """
         self.active = False
         self.mode = mode
         self.refused: Counter[str] = Counter()  # By action and kind.
         self.reported: Counter[tuple[str, str]] = Counter()  # By user and need, in report-only mode.
         self._directory = directory
         self._now_ms = now_ms
-        self._views = views
+        self._view = view
         self._authenticates = authenticates
         self._model = AccessModel()
         self._is_stale = True
@@ -117,26 +116,26 @@ class Guard(DirectoryObserver):
 
     def check_describe(self, queue: str, caller: Caller) -> None:
         """Raises AccessRefused if the caller may not know of a queue."""
-        self.require(caller, [(Need(Action.DESCRIBE, Kind.QUEUE, queue),)])
+        self.require(caller, [(Need(AccessAction.DESCRIBE, Kind.QUEUE, queue),)])
 
     # For doors
 
-    def allows(self, caller: Caller, action: Action, kind: Kind, name: str) -> bool:
+    def allows(self, caller: Caller, action: AccessAction, kind: Kind, name: str) -> bool:
         """True if the caller may. A refusal is counted, and reported in report-only mode."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND:
             return True
         need = Need(action, kind, name)
-        if self._permissions(caller).allows(need, self._origin(caller)):
+        if self._has_one(caller, self._permissions(caller), (need,), self._origin(caller)):
             return True
         return self._note(caller, need)
 
-    def would_allow(self, caller: Caller, action: Action, kind: Kind, name: str) -> bool:
+    def would_allow(self, caller: Caller, action: AccessAction, kind: Kind, name: str) -> bool:
         """The same for what is only shown: nothing is counted. In report-only mode everything is shown."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND or self.mode == REPORT:
             return True
-        return self._permissions(caller).allows(Need(action, kind, name), self._origin(caller))
+        return self._has_one(caller, self._permissions(caller), (Need(action, kind, name),), self._origin(caller))
 
-    def allows_some(self, caller: Caller, action: Action, kind: Kind) -> bool:
+    def allows_some(self, caller: Caller, action: AccessAction, kind: Kind) -> bool:
         """True if there is a name with which the caller may do this."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND:
             return True
@@ -156,15 +155,13 @@ class Guard(DirectoryObserver):
             return
         permissions, origin = self._permissions(caller), self._origin(caller)
         for alternatives in needs:
-            if len(alternatives) == 1:
-                if permissions.allows(alternatives[0], origin):
-                    continue
-            elif _allows_one(permissions, alternatives, origin):
+            if self._has_one(caller, permissions, alternatives, origin):
                 continue
             need = alternatives[0]
             if not self._note(caller, need):
-                described = Need(Action.DESCRIBE, need.kind, need.name)
-                hidden = need.kind in _QUEUES and not permissions.allows(described, origin)
+                described = Need(AccessAction.DESCRIBE, need.kind, need.name)
+                asked = msgspec.structs.replace(caller, action="")
+                hidden = need.kind in _QUEUES and not self._has_one(asked, permissions, (described,), origin)
                 raise AccessRefused(caller.identity, need, hidden)
 
     def now_ms(self) -> int:
@@ -178,11 +175,35 @@ class Guard(DirectoryObserver):
         marked = [ADMINISTRATOR] if found is not None and found.administrator else []
         return sorted({*marked, *self._model.roles_of(user)})
 
-    def explain(self, user: str, need: Need, origin: Origin) -> Explanation:
+    def explain(self, user: str, need: Need, origin: RequestOrigin) -> Explanation:
         """The decision that this user would get, with its reason."""
         return self._of_user(user).explain(need, origin)
 
     # Inside
+
+    def _has_one(
+        self, caller: Caller, permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin
+    ) -> bool:
+        """True if one alternative is allowed, by a rule or by the policy of the queue, and none is denied."""
+        policies = [self._policy_verdict(caller, need, origin) for need in alternatives]
+        if PolicyVerdict.DENIED in policies:
+            return False
+        if PolicyVerdict.ALLOWED in policies:
+            return not any(permissions.denies(need, origin) for need in alternatives)
+        if len(alternatives) == 1:
+            return permissions.allows(alternatives[0], origin)
+        return _allows_one(permissions, alternatives, origin)
+
+    def _policy_verdict(self, caller: Caller, need: Need, origin: RequestOrigin) -> PolicyVerdict:
+        """What the policy of a queue says, if it has one."""
+        view = self._view(need.name) if need.kind in _QUEUES else None
+        text = view.settings.door.get("Policy", "") if view is not None else ""
+        if not text:
+            return PolicyVerdict.SILENT
+        user = caller.identity if caller.kind == USER_KIND else ""
+        roles = tuple(self.roles_of(user)) if user else ()
+        arn = f"arn:aws:sqs:us-east-1:{ACCOUNT}:{need.name}"
+        return verdict(text, arn, need.action, PolicyCaller(user, roles, origin, caller.action))
 
     def _permissions(self, caller: Caller) -> Permissions:
         # The name of an anonymous client is one that nobody has checked.
@@ -203,8 +224,8 @@ class Guard(DirectoryObserver):
         self._model.load([rule for rule in decoded if rule is not None], roles)
         self._is_stale = False
 
-    def _origin(self, caller: Caller) -> Origin:
-        return Origin(caller.address, caller.tls, self._now_ms())
+    def _origin(self, caller: Caller) -> RequestOrigin:
+        return RequestOrigin(caller.address, caller.tls, self._now_ms())
 
     def _note(self, caller: Caller, need: Need) -> bool:
         """Count what is not permitted; True in report-only mode, in which it is carried out all the same."""
@@ -223,20 +244,20 @@ class Guard(DirectoryObserver):
 
     def _letter_needs(self, op: queues.CreateQueue | queues.ConfigureQueue) -> list[Alternatives]:
         """Who sends the dead messages of a queue elsewhere writes there. What stays as it is needs nothing."""
-        view = self._views.view(op.queue) if isinstance(op, queues.ConfigureQueue) else None
+        view = self._view(op.queue) if isinstance(op, queues.ConfigureQueue) else None
         before = view.settings if view is not None else None
         letters = op.settings.dead_letters
         needs: list[Alternatives] = []
         if letters is not None and (before is None or before.dead_letters is None or before.dead_letters != letters):
-            write = Need(Action.WRITE, Kind.QUEUE, letters.queue)
-            needs.append((write, Need(Action.ALTER, Kind.QUEUE, letters.queue)))
+            write = Need(AccessAction.WRITE, Kind.QUEUE, letters.queue)
+            needs.append((write, Need(AccessAction.ALTER, Kind.QUEUE, letters.queue)))
         exchange = op.settings.amqp.letters_exchange if op.settings.amqp is not None else None
         known = before.amqp.letters_exchange if before is not None and before.amqp is not None else None
         if exchange is not None and exchange != known:
             assert op.settings.amqp is not None
             name = exchange_name(op.settings.amqp.host, exchange)
-            needs.append((Need(Action.READ, Kind.QUEUE, op.queue),))
-            needs.append((Need(Action.WRITE, Kind.EXCHANGE, name),))
+            needs.append((Need(AccessAction.READ, Kind.QUEUE, op.queue),))
+            needs.append((Need(AccessAction.WRITE, Kind.EXCHANGE, name),))
         return needs
 
     def _selection(self, operation: Operation[Any], caller: Caller) -> Selection | None:
@@ -245,8 +266,10 @@ class Guard(DirectoryObserver):
             return None
         permissions, origin = self._permissions(caller), self._origin(caller)
 
+        asked = msgspec.structs.replace(caller, action="")  # A list is no action at the queues that it shows.
+
         def sees(kind: Kind, name: str) -> bool:
-            return permissions.allows(Need(Action.DESCRIBE, kind, name), origin)
+            return self._has_one(asked, permissions, (Need(AccessAction.DESCRIBE, kind, name),), origin)
 
         def sees_binding(one: exchanges.BindingView) -> bool:
             if not sees(Kind.EXCHANGE, exchange_name(one.host, one.source)):
@@ -268,7 +291,7 @@ class Guard(DirectoryObserver):
                 return lambda found: [name for name in found if sees(Kind.QUEUE, name)]
 
 
-def _allows_one(permissions: Permissions, alternatives: Alternatives, origin: Origin) -> bool:
+def _allows_one(permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin) -> bool:
     """True if one alternative is allowed and none is denied: what is denied in one way must not be had in the other."""
     if any(permissions.denies(need, origin) for need in alternatives):
         return False

@@ -78,7 +78,7 @@ class MasterKey:
     def _read(self) -> bytes:
         if not self._path:
             raise _refused(
-                "access keys need a master key, the same on every node: make one with `longhall cluster master-key "
+                "access keys need a master key, the same on every node: make one with `longhall user master-key "
                 "FILE`, copy it to every node, and name it with --master-key FILE"
             )
         try:

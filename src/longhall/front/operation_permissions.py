@@ -18,7 +18,7 @@ from longhall.broker.queues.sending.publication import Publication
 from longhall.cluster.placement import topic_operations as topics
 from longhall.cluster.placement import transaction_operations as transactions
 from longhall.cluster.rpc.operation import Operation
-from longhall.directory.access_rules import CLUSTER_NAME, Action, Kind
+from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, Kind
 from longhall.exchanges.field_table import EMPTY_TABLE, MalformedTable, decode_value, split_table
 from longhall.exchanges.names import hall_name
 from longhall.front.permissions import Need
@@ -36,7 +36,7 @@ DEFAULT_EXCHANGE: Final = "amq.default"  # RabbitMQ's name of the exchange witho
 
 Alternatives = tuple[Need, ...]
 Asked = Callable[[Any], list[Alternatives]]
-Pair = tuple[Action, Kind]
+Pair = tuple[AccessAction, Kind]
 
 
 class Guarded(NamedTuple):
@@ -55,7 +55,7 @@ BY_KAFKA: Final = Guarded("checked by the Kafka door, part by part")
 INTERNAL: Final = Guarded("between processes of Longhall only", is_internal=True)
 
 
-def on_cluster(action: Action) -> Need:
+def on_cluster(action: AccessAction) -> Need:
     """The need of an action on the cluster."""
     return Need(action, Kind.CLUSTER, CLUSTER_NAME)
 
@@ -69,28 +69,28 @@ def publication_needs(host: str, publication: Publication) -> list[Alternatives]
     """To publish is to write to the exchange. Through the exchange without a name it is to write to the queues that the
     keys name, or to that exchange.
     """
-    to_exchange = Need(Action.WRITE, Kind.EXCHANGE, exchange_name(host, publication.exchange))
+    to_exchange = Need(AccessAction.WRITE, Kind.EXCHANGE, exchange_name(host, publication.exchange))
     if publication.exchange:
         return [(to_exchange,)]
-    return [(to_exchange, Need(Action.WRITE, Kind.QUEUE, hall_name(host, key))) for key in publication.keys]
+    return [(to_exchange, Need(AccessAction.WRITE, Kind.QUEUE, hall_name(host, key))) for key in publication.keys]
 
 
 # Rows
 
 
-def _queue(*actions: Action) -> Guarded:
+def _queue(*actions: AccessAction) -> Guarded:
     """One of these actions on the queue of the operation."""
     return _named(Kind.QUEUE, lambda op: op.queue, *actions)
 
 
-def _named(kind: Kind, name: Callable[[Any], str], *actions: Action) -> Guarded:
+def _named(kind: Kind, name: Callable[[Any], str], *actions: AccessAction) -> Guarded:
     def asked(op: Any) -> list[Alternatives]:
         return [tuple(Need(action, kind, name(op)) for action in actions)]
 
     return Guarded("", (tuple((action, kind) for action in actions),), asked)
 
 
-def _cluster(action: Action) -> Guarded:
+def _cluster(action: AccessAction) -> Guarded:
     need: list[Alternatives] = [(on_cluster(action),)]
     return Guarded("", (((action, Kind.CLUSTER),),), lambda op: need)
 
@@ -99,45 +99,45 @@ def _several(asked: Asked, *pairs: tuple[Pair, ...], note: str = "") -> Guarded:
     return Guarded(note, pairs, asked)
 
 
-def _one(action: Action, kind: Kind, name: str) -> Alternatives:
+def _one(action: AccessAction, kind: Kind, name: str) -> Alternatives:
     return (Need(action, kind, name),)
 
 
 def _create_queue(op: queues.CreateQueue) -> list[Alternatives]:
-    needs: list[Alternatives] = [(Need(Action.CREATE, Kind.QUEUE, op.queue), on_cluster(Action.CREATE))]
+    needs: list[Alternatives] = [(Need(AccessAction.CREATE, Kind.QUEUE, op.queue), on_cluster(AccessAction.CREATE))]
     if op.topic:
-        needs.append(_one(Action.READ, Kind.TOPIC, op.topic))
+        needs.append(_one(AccessAction.READ, Kind.TOPIC, op.topic))
     return needs
 
 
 def _settle_with_sends(op: queues.SettleWithSends) -> list[Alternatives]:
-    targets = [_one(Action.WRITE, Kind.QUEUE, sent.queue or sent.topic) for sent in op.sends]
-    return [_one(Action.READ, Kind.QUEUE, op.queue), *targets]
+    targets = [_one(AccessAction.WRITE, Kind.QUEUE, sent.queue or sent.topic) for sent in op.sends]
+    return [_one(AccessAction.READ, Kind.QUEUE, op.queue), *targets]
 
 
 def _start_move(op: queues.StartMove) -> list[Alternatives]:
     if not op.target:  # Each back to the queue that it came from: no new way for messages.
-        return [(Need(Action.ALTER, Kind.QUEUE, op.queue), Need(Action.READ, Kind.QUEUE, op.queue))]
+        return [(Need(AccessAction.ALTER, Kind.QUEUE, op.queue), Need(AccessAction.READ, Kind.QUEUE, op.queue))]
     return [
-        (Need(Action.READ, Kind.QUEUE, op.queue), Need(Action.ALTER, Kind.QUEUE, op.queue)),
-        (Need(Action.WRITE, Kind.QUEUE, op.target), Need(Action.ALTER, Kind.QUEUE, op.target)),
+        (Need(AccessAction.READ, Kind.QUEUE, op.queue), Need(AccessAction.ALTER, Kind.QUEUE, op.queue)),
+        (Need(AccessAction.WRITE, Kind.QUEUE, op.target), Need(AccessAction.ALTER, Kind.QUEUE, op.target)),
     ]
 
 
 def _cancel_move(op: queues.CancelMove) -> list[Alternatives]:
     if not op.queue:
-        return [(on_cluster(Action.CLUSTER_ACTION),)]
-    return [(Need(Action.READ, Kind.QUEUE, op.queue), Need(Action.ALTER, Kind.QUEUE, op.queue))]
+        return [(on_cluster(AccessAction.CLUSTER_ACTION),)]
+    return [(Need(AccessAction.READ, Kind.QUEUE, op.queue), Need(AccessAction.ALTER, Kind.QUEUE, op.queue))]
 
 
 def _declare_exchange(op: exchanges.DeclareExchange) -> list[Alternatives]:
     exchange = op.exchange
     name = exchange_name(exchange.host, exchange.name)
-    needs: list[Alternatives] = [(Need(Action.CREATE, Kind.EXCHANGE, name), on_cluster(Action.CREATE))]
+    needs: list[Alternatives] = [(Need(AccessAction.CREATE, Kind.EXCHANGE, name), on_cluster(AccessAction.CREATE))]
     alternate = _argument(exchange.arguments, "alternate-exchange")
     if alternate:
-        needs.append(_one(Action.READ, Kind.EXCHANGE, name))
-        needs.append(_one(Action.WRITE, Kind.EXCHANGE, exchange_name(exchange.host, alternate)))
+        needs.append(_one(AccessAction.READ, Kind.EXCHANGE, name))
+        needs.append(_one(AccessAction.WRITE, Kind.EXCHANGE, exchange_name(exchange.host, alternate)))
     return needs
 
 
@@ -154,10 +154,10 @@ def _argument(table: bytes, name: str) -> str:
 
 def _bind(op: exchanges.BindExchange | exchanges.UnbindExchange) -> list[Alternatives]:
     one = op.binding
-    source = _one(Action.READ, Kind.EXCHANGE, exchange_name(one.host, one.source))
+    source = _one(AccessAction.READ, Kind.EXCHANGE, exchange_name(one.host, one.source))
     if one.to_exchange:
-        return [_one(Action.WRITE, Kind.EXCHANGE, exchange_name(one.host, one.destination)), source]
-    return [_one(Action.WRITE, Kind.QUEUE, one.destination), source]
+        return [_one(AccessAction.WRITE, Kind.EXCHANGE, exchange_name(one.host, one.destination)), source]
+    return [_one(AccessAction.WRITE, Kind.QUEUE, one.destination), source]
 
 
 def _publish(op: exchanges.PublishMessages) -> list[Alternatives]:
@@ -168,69 +168,71 @@ def _commit(op: exchanges.CommitTransaction) -> list[Alternatives]:
     return [need for one in op.publications for need in publication_needs(op.host, one)]
 
 
-def _exchange(action: Action) -> Guarded:
+def _exchange(action: AccessAction) -> Guarded:
     return _named(Kind.EXCHANGE, lambda op: exchange_name(op.host, op.name), action)
 
 
-def _user(name: Callable[[Any], str], action: Action) -> Guarded:
+def _user(name: Callable[[Any], str], action: AccessAction) -> Guarded:
     """An action on a user: who may alter a user becomes whoever that is."""
     return _named(Kind.USER, name, action)
 
 
-_READ_QUEUE: Final = (Action.READ, Kind.QUEUE)
-_WRITE_QUEUE: Final = (Action.WRITE, Kind.QUEUE)
-_WRITE_EXCHANGE: Final = (Action.WRITE, Kind.EXCHANGE)
-_ALTER_QUEUE: Final = (Action.ALTER, Kind.QUEUE)
-_CREATE_CLUSTER: Final = (Action.CREATE, Kind.CLUSTER)
+_READ_QUEUE: Final = (AccessAction.READ, Kind.QUEUE)
+_WRITE_QUEUE: Final = (AccessAction.WRITE, Kind.QUEUE)
+_WRITE_EXCHANGE: Final = (AccessAction.WRITE, Kind.EXCHANGE)
+_ALTER_QUEUE: Final = (AccessAction.ALTER, Kind.QUEUE)
+_CREATE_CLUSTER: Final = (AccessAction.CREATE, Kind.CLUSTER)
 
 OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     # Queues
     queues.CreateQueue: _several(
-        _create_queue, ((Action.CREATE, Kind.QUEUE), _CREATE_CLUSTER), note="and read on the topic of a queue over one"
+        _create_queue,
+        ((AccessAction.CREATE, Kind.QUEUE), _CREATE_CLUSTER),
+        note="and read on the topic of a queue over one",
     ),
-    queues.DeleteQueue: _queue(Action.DELETE),
-    queues.DescribeQueue: _queue(Action.DESCRIBE),
+    queues.DeleteQueue: _queue(AccessAction.DELETE),
+    queues.DescribeQueue: _queue(AccessAction.DESCRIBE),
     queues.ListQueues: LISTED,
-    queues.ConfigureQueue: _queue(Action.ALTER_CONFIGS),
-    queues.SwitchQueue: _queue(Action.ALTER),
-    queues.PurgeQueue: _queue(Action.DELETE),
-    queues.MeasureQueue: _queue(Action.DESCRIBE),
-    queues.CountQueue: _queue(Action.DESCRIBE),
+    queues.ConfigureQueue: _queue(AccessAction.ALTER_CONFIGS),
+    queues.SwitchQueue: _queue(AccessAction.ALTER),
+    queues.PurgeQueue: _queue(AccessAction.DELETE),
+    queues.MeasureQueue: _queue(AccessAction.DESCRIBE),
+    queues.CountQueue: _queue(AccessAction.DESCRIBE),
     queues.LocateQueue: INTERNAL,
-    queues.ListDeadLetterSources: _queue(Action.DESCRIBE)._replace(is_listed=True),
+    queues.ListDeadLetterSources: _queue(AccessAction.DESCRIBE)._replace(is_listed=True),
     queues.ForkQueue: _several(
         lambda op: [
-            _one(Action.READ, Kind.QUEUE, op.queue),
-            (Need(Action.CREATE, Kind.QUEUE, op.name), on_cluster(Action.CREATE)),
+            _one(AccessAction.READ, Kind.QUEUE, op.queue),
+            (Need(AccessAction.CREATE, Kind.QUEUE, op.name), on_cluster(AccessAction.CREATE)),
         ],
         (_READ_QUEUE,),
-        ((Action.CREATE, Kind.QUEUE), _CREATE_CLUSTER),
+        ((AccessAction.CREATE, Kind.QUEUE), _CREATE_CLUSTER),
     ),
     # Messages
-    queues.SendMessages: _queue(Action.WRITE),
+    queues.SendMessages: _queue(AccessAction.WRITE),
     queues.DeliverOutbox: INTERNAL,
-    queues.ReceiveMessages: _queue(Action.READ),
+    queues.ReceiveMessages: _queue(AccessAction.READ),
     queues.ReceiveFromAny: _several(
-        lambda op: [_one(Action.READ, Kind.QUEUE, name) for name in op.weights], (_READ_QUEUE,), note="of each"
+        lambda op: [_one(AccessAction.READ, Kind.QUEUE, name) for name in op.weights], (_READ_QUEUE,), note="of each"
     ),
-    queues.SettleMessages: _queue(Action.READ),
+    queues.SettleMessages: _queue(AccessAction.READ),
     queues.SettleWithSends: _several(_settle_with_sends, (_READ_QUEUE,), (_WRITE_QUEUE,), note="write on each target"),
-    queues.ChangeLeases: _queue(Action.READ),
-    queues.ReturnUndelivered: _queue(Action.READ),
-    queues.AnswerMessage: _queue(Action.READ),
-    queues.BeginUpload: _queue(Action.WRITE),
-    queues.AddUploadPart: _queue(Action.WRITE),
-    queues.FinishUpload: _queue(Action.WRITE),
-    queues.AbortUpload: _queue(Action.WRITE),
-    queues.ReadPart: _queue(Action.READ),
-    queues.RewindQueue: _queue(Action.ALTER),
-    queues.PeekMessages: _queue(Action.READ),
-    queues.ListLeases: _queue(Action.READ),
-    queues.SearchMessages: _queue(Action.READ),
-    queues.ListLetters: _queue(Action.READ),
-    queues.ReadLetter: _queue(Action.READ),
+    queues.ChangeLeases: _queue(AccessAction.READ),
+    queues.ReturnUndelivered: _queue(AccessAction.READ),
+    queues.AnswerMessage: _queue(AccessAction.READ),
+    queues.BeginUpload: _queue(AccessAction.WRITE),
+    queues.AddUploadPart: _queue(AccessAction.WRITE),
+    queues.FinishUpload: _queue(AccessAction.WRITE),
+    queues.AbortUpload: _queue(AccessAction.WRITE),
+    queues.ReadPart: _queue(AccessAction.READ),
+    queues.RewindQueue: _queue(AccessAction.ALTER),
+    queues.PeekMessages: _queue(AccessAction.READ),
+    queues.ListLeases: _queue(AccessAction.READ),
+    queues.SearchMessages: _queue(AccessAction.READ),
+    queues.ListLetters: _queue(AccessAction.READ),
+    queues.ReadLetter: _queue(AccessAction.READ),
     queues.EditLetter: _several(
-        lambda op: [_one(Action.READ, Kind.QUEUE, op.queue), _one(Action.WRITE, Kind.QUEUE, op.queue)],
+        lambda op: [_one(AccessAction.READ, Kind.QUEUE, op.queue), _one(AccessAction.WRITE, Kind.QUEUE, op.queue)],
         (_READ_QUEUE,),
         (_WRITE_QUEUE,),
     ),
@@ -240,114 +242,122 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     queues.CancelMove: _several(
         _cancel_move, (_READ_QUEUE, _ALTER_QUEUE), note="cluster-action on the cluster if the queue is not named"
     ),
-    queues.ListMoves: _queue(Action.DESCRIBE),
+    queues.ListMoves: _queue(AccessAction.DESCRIBE),
     # Exchanges
     exchanges.DeclareExchange: _several(
         _declare_exchange,
-        ((Action.CREATE, Kind.EXCHANGE), _CREATE_CLUSTER),
+        ((AccessAction.CREATE, Kind.EXCHANGE), _CREATE_CLUSTER),
         note="with an alternate exchange read on it and write on the alternate",
     ),
-    exchanges.DescribeExchange: _exchange(Action.DESCRIBE),
-    exchanges.DeleteExchange: _exchange(Action.DELETE),
+    exchanges.DescribeExchange: _exchange(AccessAction.DESCRIBE),
+    exchanges.DeleteExchange: _exchange(AccessAction.DELETE),
     exchanges.BindExchange: _several(
-        _bind, (_WRITE_QUEUE,), ((Action.READ, Kind.EXCHANGE),), note="write on the destination, read on the source"
+        _bind,
+        (_WRITE_QUEUE,),
+        ((AccessAction.READ, Kind.EXCHANGE),),
+        note="write on the destination, read on the source",
     ),
     exchanges.UnbindExchange: _several(
-        _bind, (_WRITE_QUEUE,), ((Action.READ, Kind.EXCHANGE),), note="write on the destination, read on the source"
+        _bind,
+        (_WRITE_QUEUE,),
+        ((AccessAction.READ, Kind.EXCHANGE),),
+        note="write on the destination, read on the source",
     ),
     exchanges.ListExchanges: LISTED,
     exchanges.ListBindings: LISTED,
     exchanges.FindRoute: _named(
-        Kind.EXCHANGE, lambda op: exchange_name(op.host, op.exchange), Action.DESCRIBE
+        Kind.EXCHANGE, lambda op: exchange_name(op.host, op.exchange), AccessAction.DESCRIBE
     )._replace(is_listed=True),
-    exchanges.AddVirtualHost: _cluster(Action.CLUSTER_ACTION),
-    exchanges.RemoveVirtualHost: _cluster(Action.CLUSTER_ACTION),
+    exchanges.AddVirtualHost: _cluster(AccessAction.CLUSTER_ACTION),
+    exchanges.RemoveVirtualHost: _cluster(AccessAction.CLUSTER_ACTION),
     exchanges.ListVirtualHosts: LISTED,
     exchanges.PublishMessages: _several(
         _publish, (_WRITE_EXCHANGE, _WRITE_QUEUE), note="write on the queue counts at the default exchange"
     ),
-    exchanges.UseQueue: _queue(Action.DESCRIBE),
-    exchanges.RemoveQueue: _queue(Action.DELETE),
-    exchanges.ClearQueue: _queue(Action.READ),
+    exchanges.UseQueue: _queue(AccessAction.DESCRIBE),
+    exchanges.RemoveQueue: _queue(AccessAction.DELETE),
+    exchanges.ClearQueue: _queue(AccessAction.READ),
     exchanges.RetireQueue: INTERNAL,
-    exchanges.AddConsumer: _queue(Action.READ),
+    exchanges.AddConsumer: _queue(AccessAction.READ),
     exchanges.CancelConsumer: OF_SESSION,
     exchanges.GiveCredit: OF_SESSION,
     exchanges.WithdrawCredit: OF_SESSION,
     exchanges.LimitChannel: OF_SESSION,
-    exchanges.TakeMessage: _queue(Action.READ),
+    exchanges.TakeMessage: _queue(AccessAction.READ),
     exchanges.EndHeld: OF_SESSION,
     exchanges.CommitTransaction: _several(
         _commit, (_WRITE_EXCHANGE, _WRITE_QUEUE), note="what is acknowledged is of the caller's own session"
     ),
     exchanges.ReplyDirectly: OF_SESSION._replace(note="the address of the reply is a secret of who asked"),
     # Policies
-    policies.SetPolicy: _cluster(Action.ALTER_CONFIGS),
-    policies.RemovePolicy: _cluster(Action.ALTER_CONFIGS),
-    policies.ListPolicies: _cluster(Action.DESCRIBE_CONFIGS),
+    policies.SetPolicy: _cluster(AccessAction.ALTER_CONFIGS),
+    policies.RemovePolicy: _cluster(AccessAction.ALTER_CONFIGS),
+    policies.ListPolicies: _cluster(AccessAction.DESCRIBE_CONFIGS),
     policies.DescribeQueues: LISTED,
     # The cluster
-    cluster.AddHost: _cluster(Action.CLUSTER_ACTION),
-    cluster.DrainHost: _cluster(Action.CLUSTER_ACTION),
-    cluster.MoveReplica: _cluster(Action.CLUSTER_ACTION),
-    cluster.SpreadReplicas: _cluster(Action.CLUSTER_ACTION),
-    cluster.TransferLeadership: _cluster(Action.CLUSTER_ACTION),
-    cluster.DescribeReplication: _cluster(Action.DESCRIBE),
-    cluster.SetReplicationFactor: _cluster(Action.CLUSTER_ACTION),
-    cluster.AddGroup: _cluster(Action.CLUSTER_ACTION),
-    cluster.RemoveGroup: _cluster(Action.CLUSTER_ACTION),
-    cluster.MapCluster: _cluster(Action.DESCRIBE),
+    cluster.AddHost: _cluster(AccessAction.CLUSTER_ACTION),
+    cluster.DrainHost: _cluster(AccessAction.CLUSTER_ACTION),
+    cluster.MoveReplica: _cluster(AccessAction.CLUSTER_ACTION),
+    cluster.SpreadReplicas: _cluster(AccessAction.CLUSTER_ACTION),
+    cluster.TransferLeadership: _cluster(AccessAction.CLUSTER_ACTION),
+    cluster.DescribeReplication: _cluster(AccessAction.DESCRIBE),
+    cluster.SetReplicationFactor: _cluster(AccessAction.CLUSTER_ACTION),
+    cluster.AddGroup: _cluster(AccessAction.CLUSTER_ACTION),
+    cluster.RemoveGroup: _cluster(AccessAction.CLUSTER_ACTION),
+    cluster.MapCluster: _cluster(AccessAction.DESCRIBE),
     cluster.BalanceGroups: _several(
-        lambda op: [(on_cluster(Action.DESCRIBE if op.dry_run else Action.CLUSTER_ACTION),)],
-        ((Action.CLUSTER_ACTION, Kind.CLUSTER),),
+        lambda op: [(on_cluster(AccessAction.DESCRIBE if op.dry_run else AccessAction.CLUSTER_ACTION),)],
+        ((AccessAction.CLUSTER_ACTION, Kind.CLUSTER),),
         note="describe for a dry run",
     ),
     cluster.RaiseFeatureLevel: _several(
-        lambda op: [(on_cluster(Action.DESCRIBE if op.dry_run else Action.CLUSTER_ACTION),)],
-        ((Action.CLUSTER_ACTION, Kind.CLUSTER),),
+        lambda op: [(on_cluster(AccessAction.DESCRIBE if op.dry_run else AccessAction.CLUSTER_ACTION),)],
+        ((AccessAction.CLUSTER_ACTION, Kind.CLUSTER),),
         note="describe for a dry run",
     ),
     cluster.ScrubNodes: _several(
-        lambda op: [(on_cluster(Action.CLUSTER_ACTION if op.begin else Action.DESCRIBE),)],
-        ((Action.CLUSTER_ACTION, Kind.CLUSTER),),
+        lambda op: [(on_cluster(AccessAction.CLUSTER_ACTION if op.begin else AccessAction.DESCRIBE),)],
+        ((AccessAction.CLUSTER_ACTION, Kind.CLUSTER),),
         note="describe for the progress",
     ),
-    brokers.ConfigureBroker: _cluster(Action.ALTER_CONFIGS),
-    brokers.ListBrokerConfigurations: _cluster(Action.DESCRIBE_CONFIGS),
+    brokers.ConfigureBroker: _cluster(AccessAction.ALTER_CONFIGS),
+    brokers.ListBrokerConfigurations: _cluster(AccessAction.DESCRIBE_CONFIGS),
     kafka.AnswerKafkaRequest: BY_KAFKA,
     # Data keys of sealed queues and topics
     seals.ReadKeyRing: INTERNAL,
     seals.AddDataKey: INTERNAL,
     seals.RewrapDataKey: INTERNAL,
     seals.DestroyDataKey: INTERNAL,
-    seals.ShowSealing: _cluster(Action.DESCRIBE_CONFIGS),
-    seals.RotateDataKey: _cluster(Action.ALTER_CONFIGS),
-    seals.ForgetDataKey: _cluster(Action.ALTER_CONFIGS),
+    seals.ShowSealing: _cluster(AccessAction.DESCRIBE_CONFIGS),
+    seals.RotateDataKey: _cluster(AccessAction.ALTER_CONFIGS),
+    seals.ForgetDataKey: _cluster(AccessAction.ALTER_CONFIGS),
     # Users and rules
-    directory.AddTenant: _cluster(Action.ALTER),
-    directory.EnableTenant: _cluster(Action.ALTER),
-    directory.RemoveTenant: _cluster(Action.ALTER),
-    directory.ListTenants: _cluster(Action.DESCRIBE),
+    directory.AddTenant: _cluster(AccessAction.ALTER),
+    directory.EnableTenant: _cluster(AccessAction.ALTER),
+    directory.RemoveTenant: _cluster(AccessAction.ALTER),
+    directory.ListTenants: _cluster(AccessAction.DESCRIBE),
     directory.AddUser: _several(
-        lambda op: [(on_cluster(Action.ALTER),) if op.administrator else _one(Action.ALTER, Kind.USER, op.name)],
-        ((Action.ALTER, Kind.USER),),
+        lambda op: [
+            (on_cluster(AccessAction.ALTER),) if op.administrator else _one(AccessAction.ALTER, Kind.USER, op.name)
+        ],
+        ((AccessAction.ALTER, Kind.USER),),
         note="alter on the cluster for an administrator",
     ),
-    directory.EnableUser: _user(lambda op: op.name, Action.ALTER),
-    directory.SetAdministrator: _cluster(Action.ALTER),
-    directory.RemoveUser: _user(lambda op: op.name, Action.ALTER),
-    directory.ListUsers: _user(lambda op: "*", Action.DESCRIBE),
-    directory.ReplacePassword: _user(lambda op: op.name, Action.ALTER),
-    directory.ChangeScramKeys: _user(lambda op: op.name, Action.ALTER),
-    directory.AddAccessKey: _user(lambda op: op.user, Action.ALTER),
-    directory.RemoveAccessKey: _cluster(Action.ALTER),
-    directory.AddToken: _user(lambda op: op.user, Action.ALTER),
-    directory.RemoveToken: _cluster(Action.ALTER),
-    directory.ChangeDirectory: _cluster(Action.ALTER),
+    directory.EnableUser: _user(lambda op: op.name, AccessAction.ALTER),
+    directory.SetAdministrator: _cluster(AccessAction.ALTER),
+    directory.RemoveUser: _user(lambda op: op.name, AccessAction.ALTER),
+    directory.ListUsers: _user(lambda op: "*", AccessAction.DESCRIBE),
+    directory.ReplacePassword: _user(lambda op: op.name, AccessAction.ALTER),
+    directory.ChangeScramKeys: _user(lambda op: op.name, AccessAction.ALTER),
+    directory.AddAccessKey: _user(lambda op: op.user, AccessAction.ALTER),
+    directory.RemoveAccessKey: _cluster(AccessAction.ALTER),
+    directory.AddToken: _user(lambda op: op.user, AccessAction.ALTER),
+    directory.RemoveToken: _cluster(AccessAction.ALTER),
+    directory.ChangeDirectory: _cluster(AccessAction.ALTER),
     directory.FollowDirectory: INTERNAL,
-    access.ChangeAccess: _cluster(Action.ALTER),
-    access.ListAccess: _cluster(Action.DESCRIBE),
-    access.GrantRoles: _cluster(Action.ALTER),
+    access.ChangeAccess: _cluster(AccessAction.ALTER),
+    access.ListAccess: _cluster(AccessAction.DESCRIBE),
+    access.GrantRoles: _cluster(AccessAction.ALTER),
     # Between processes
     topics.ApplyTopic: INTERNAL,
     topics.RemoveTopic: INTERNAL,

@@ -22,45 +22,47 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, final
 
-from longhall.directory.access_rules import EVERY_NAME, EVERYONE, ROLE, USER, Action, Kind, Pattern, Rule
+from longhall.directory.access_rules import EVERY_NAME, EVERYONE, ROLE, USER, AccessAction, AccessRule, Kind, Pattern
 from longhall.exchanges.names import names_of
 from longhall.front.roles import ADMINISTRATOR, ROLES
 
 DECISIONS_MAX: Final = 4_096  # Remembered for one user.
 USERS_MAX: Final = 4_096  # Compiled at the same time.
 
-_IMPLIED: Final[dict[Action, frozenset[Action]]] = {
-    Action.READ: frozenset({Action.DESCRIBE}),
-    Action.WRITE: frozenset({Action.DESCRIBE}),
-    Action.DELETE: frozenset({Action.DESCRIBE}),
-    Action.ALTER: frozenset({Action.DESCRIBE}),
-    Action.ALTER_CONFIGS: frozenset({Action.DESCRIBE_CONFIGS}),
-    Action.CONFIGURE: frozenset(
+_IMPLIED: Final[dict[AccessAction, frozenset[AccessAction]]] = {
+    AccessAction.READ: frozenset({AccessAction.DESCRIBE}),
+    AccessAction.WRITE: frozenset({AccessAction.DESCRIBE}),
+    AccessAction.DELETE: frozenset({AccessAction.DESCRIBE}),
+    AccessAction.ALTER: frozenset({AccessAction.DESCRIBE}),
+    AccessAction.ALTER_CONFIGS: frozenset({AccessAction.DESCRIBE_CONFIGS}),
+    AccessAction.CONFIGURE: frozenset(
         {
-            Action.CREATE,
-            Action.DELETE,
-            Action.ALTER,
-            Action.ALTER_CONFIGS,
-            Action.DESCRIBE,
-            Action.DESCRIBE_CONFIGS,
+            AccessAction.CREATE,
+            AccessAction.DELETE,
+            AccessAction.ALTER,
+            AccessAction.ALTER_CONFIGS,
+            AccessAction.DESCRIBE,
+            AccessAction.DESCRIBE_CONFIGS,
         }
     ),
 }
-ALLOWED_BY: Final[dict[Action, frozenset[Action]]] = {
-    action: frozenset({action, Action.ALL} | {other for other, implied in _IMPLIED.items() if action in implied})
-    for action in Action
+ALLOWED_BY: Final[dict[AccessAction, frozenset[AccessAction]]] = {
+    action: frozenset({action, AccessAction.ALL} | {other for other, implied in _IMPLIED.items() if action in implied})
+    for action in AccessAction
 }
-_CONFIGURED: Final = frozenset({Action.CREATE, Action.DELETE, Action.ALTER, Action.ALTER_CONFIGS})
-DENIED_BY: Final[dict[Action, frozenset[Action]]] = {
-    action: frozenset({action, Action.ALL} | ({Action.CONFIGURE} if action in _CONFIGURED else set()))
-    for action in Action
+_CONFIGURED: Final = frozenset(
+    {AccessAction.CREATE, AccessAction.DELETE, AccessAction.ALTER, AccessAction.ALTER_CONFIGS}
+)
+DENIED_BY: Final[dict[AccessAction, frozenset[AccessAction]]] = {
+    action: frozenset({action, AccessAction.ALL} | ({AccessAction.CONFIGURE} if action in _CONFIGURED else set()))
+    for action in AccessAction
 }
 
 
 class Need(NamedTuple):
     """The permission that a request needs."""
 
-    action: Action
+    action: AccessAction
     kind: Kind
     name: str
 
@@ -68,7 +70,7 @@ class Need(NamedTuple):
         return f"{self.action} {self.kind}:{self.name}"
 
 
-class Origin(NamedTuple):
+class RequestOrigin(NamedTuple):
     """What conditions look at: the client's address, whether it uses TLS, and the time."""
 
     address: str
@@ -81,20 +83,20 @@ class Explanation(NamedTuple):
 
     allowed: bool
     reason: str
-    rules: list[Rule]
+    rules: list[AccessRule]
 
 
-Decision = bool | tuple[Rule, ...]  # The rules to look at, if their conditions decide.
+Decision = bool | tuple[AccessRule, ...]  # The rules to look at, if their conditions decide.
 
 
 @final
 class Permissions:
     """What one user may do, compiled from the rules for it, for its roles and for everyone."""
 
-    def __init__(self, rules: Iterable[Rule], is_administrator: bool) -> None:
+    def __init__(self, rules: Iterable[AccessRule], is_administrator: bool) -> None:
         self.is_administrator = is_administrator
-        self._literal: dict[tuple[Kind, str], list[Rule]] = {}
-        self._others: list[tuple[Rule, re.Pattern[str] | None]] = []
+        self._literal: dict[tuple[Kind, str], list[AccessRule]] = {}
+        self._others: list[tuple[AccessRule, re.Pattern[str] | None]] = []
         self._decisions: dict[Need, Decision] = {}
         for rule in rules:
             kind = _resource_kind(rule.kind)
@@ -103,7 +105,7 @@ class Permissions:
             else:
                 self._others.append((rule, re.compile(rule.name) if rule.pattern is Pattern.REGEX else None))
 
-    def allows(self, need: Need, origin: Origin) -> bool:
+    def allows(self, need: Need, origin: RequestOrigin) -> bool:
         """True if the user may."""
         if self.is_administrator:
             return True
@@ -114,14 +116,14 @@ class Permissions:
             decision = self._decisions[need] = self._decide(need)
         return decision if isinstance(decision, bool) else _decide_now(decision, need, origin)
 
-    def denies(self, need: Need, origin: Origin) -> bool:
+    def denies(self, need: Need, origin: RequestOrigin) -> bool:
         """True if a rule denies it, which is more than that no rule allows it."""
         if self.is_administrator:
             return False
         denying = DENIED_BY[need.action]
         return any(not rule.allow and rule.action in denying and holds(rule, origin) for rule in self._matching(need))
 
-    def allows_some(self, action: Action, kind: Kind, origin: Origin) -> bool:
+    def allows_some(self, action: AccessAction, kind: Kind, origin: RequestOrigin) -> bool:
         """True if there is a name with which the user may do this, as far as rules say: Kafka's idempotent producers
         need to write to some topic. A deny for every name counts.
         """
@@ -141,7 +143,7 @@ class Permissions:
             for rule in self._all()
         )
 
-    def explain(self, need: Need, origin: Origin) -> Explanation:
+    def explain(self, need: Need, origin: RequestOrigin) -> Explanation:
         """The decision on this need, with its reason."""
         if self.is_administrator:
             return Explanation(True, f"the role {ADMINISTRATOR} may do everything", [])
@@ -158,13 +160,13 @@ class Permissions:
             return Explanation(False, "the conditions of the rules that would allow it do not hold", elsewhere)
         return Explanation(False, "no rule allows it", [])
 
-    def _all(self) -> Iterable[Rule]:
+    def _all(self) -> Iterable[AccessRule]:
         for rules in self._literal.values():
             yield from rules
         for rule, _ in self._others:
             yield rule
 
-    def _matching(self, need: Need) -> list[Rule]:
+    def _matching(self, need: Need) -> list[AccessRule]:
         """The rules for this resource, whatever their action."""
         kind = _resource_kind(need.kind)
         found = list(self._literal.get((kind, need.name), ()))
@@ -188,13 +190,13 @@ class AccessModel:
     """The permissions of all users, compiled as they are asked for."""
 
     def __init__(self) -> None:
-        self._of_subject: dict[str, list[Rule]] = {}
+        self._of_subject: dict[str, list[AccessRule]] = {}
         self._roles: Mapping[str, tuple[str, ...]] = {}
         self._compiled: dict[tuple[str, tuple[str, ...]], Permissions] = {}
 
-    def load(self, rules: Iterable[Rule], roles: Mapping[str, tuple[str, ...]]) -> None:
+    def load(self, rules: Iterable[AccessRule], roles: Mapping[str, tuple[str, ...]]) -> None:
         """Decide by these rules and roles of users from now on."""
-        of_subject: dict[str, list[Rule]] = {}
+        of_subject: dict[str, list[AccessRule]] = {}
         for rule in rules:
             of_subject.setdefault(rule.subject, []).append(rule)
         self._of_subject, self._roles, self._compiled = of_subject, roles, {}
@@ -226,16 +228,17 @@ class AccessModel:
         return Permissions(rules, ADMINISTRATOR in roles)
 
 
-def holds(rule: Rule, origin: Origin) -> bool:
+def holds(rule: AccessRule, origin: RequestOrigin) -> bool:
     """True if the conditions of a rule hold."""
     if rule.tls is not None and rule.tls is not origin.tls:
         return False
     if origin.now_ms < rule.from_ms or (rule.until_ms and origin.now_ms >= rule.until_ms):
         return False
-    return not rule.addresses or _is_within(origin.address, rule.addresses)
+    return not rule.addresses or is_within(origin.address, rule.addresses)
 
 
-def _is_within(address: str, networks: tuple[str, ...]) -> bool:
+def is_within(address: str, networks: tuple[str, ...]) -> bool:
+    """True if an address belongs to one of these networks."""
     try:
         client = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -245,7 +248,7 @@ def _is_within(address: str, networks: tuple[str, ...]) -> bool:
     return any(client in ipaddress.ip_network(network, strict=False) for network in networks)
 
 
-def _decide_now(rules: tuple[Rule, ...], need: Need, origin: Origin) -> bool:
+def _decide_now(rules: tuple[AccessRule, ...], need: Need, origin: RequestOrigin) -> bool:
     held = [rule for rule in rules if holds(rule, origin)]
     return bool(held) and all(rule.allow for rule in held)
 
@@ -254,11 +257,11 @@ def _resource_kind(kind: Kind) -> Kind:
     return Kind.TOPIC if kind is Kind.QUEUE else kind
 
 
-def _is_for_every_name(rule: Rule) -> bool:
+def _is_for_every_name(rule: AccessRule) -> bool:
     return rule.name == EVERY_NAME and rule.pattern is Pattern.LITERAL
 
 
-def _selects(rule: Rule, pattern: re.Pattern[str] | None, name: str) -> bool:
+def _selects(rule: AccessRule, pattern: re.Pattern[str] | None, name: str) -> bool:
     if pattern is None:
         return rule.name == EVERY_NAME if rule.pattern is Pattern.LITERAL else name.startswith(rule.name)
     if not rule.name:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from longhall.directory.access_rules import CLUSTER_NAME, EVERY_NAME, ROLE, Action, Kind, Rule
+from longhall.directory.access_rules import CLUSTER_NAME, EVERY_NAME, ROLE, AccessAction, AccessRule, Kind
 
 ADMINISTRATOR: Final = "administrator"
 OPERATOR: Final = "operator"
@@ -22,37 +22,39 @@ VIEWER: Final = "viewer"
 _NAMED: Final = (Kind.TOPIC, Kind.EXCHANGE, Kind.GROUP, Kind.TRANSACTIONAL_ID)
 
 
-def _allow(role: str, kind: Kind, *actions: Action) -> list[Rule]:
+def _allow(role: str, kind: Kind, *actions: AccessAction) -> list[AccessRule]:
     name = CLUSTER_NAME if kind is Kind.CLUSTER else EVERY_NAME
-    return [Rule(subject=ROLE + role, action=action, kind=kind, name=name) for action in actions]
+    return [AccessRule(subject=ROLE + role, action=action, kind=kind, name=name) for action in actions]
 
 
-def _operator() -> list[Rule]:
-    actions = (Action.CREATE, Action.DELETE, Action.ALTER, Action.ALTER_CONFIGS)
+def _operator() -> list[AccessRule]:
+    actions = (AccessAction.CREATE, AccessAction.DELETE, AccessAction.ALTER, AccessAction.ALTER_CONFIGS)
     rules = [rule for kind in _NAMED for rule in _allow(OPERATOR, kind, *actions)]
     # To alter the cluster is to change users and rules, as Kafka has it: an operator must not make itself more.
-    cluster = (Action.CREATE, Action.DESCRIBE, Action.CLUSTER_ACTION, Action.ALTER_CONFIGS)
-    return [*rules, *_allow(OPERATOR, Kind.CLUSTER, *cluster), *_allow(OPERATOR, Kind.USER, Action.DESCRIBE)]
+    cluster = (AccessAction.CREATE, AccessAction.DESCRIBE, AccessAction.CLUSTER_ACTION, AccessAction.ALTER_CONFIGS)
+    return [*rules, *_allow(OPERATOR, Kind.CLUSTER, *cluster), *_allow(OPERATOR, Kind.USER, AccessAction.DESCRIBE)]
 
 
-def _viewer() -> list[Rule]:
+def _viewer() -> list[AccessRule]:
     kinds = (*_NAMED, Kind.CLUSTER, Kind.USER)
-    return [rule for kind in kinds for rule in _allow(VIEWER, kind, Action.DESCRIBE, Action.DESCRIBE_CONFIGS)]
+    return [
+        rule for kind in kinds for rule in _allow(VIEWER, kind, AccessAction.DESCRIBE, AccessAction.DESCRIBE_CONFIGS)
+    ]
 
 
-ROLES: Final[dict[str, tuple[Rule, ...]]] = {
+ROLES: Final[dict[str, tuple[AccessRule, ...]]] = {
     ADMINISTRATOR: (),
     OPERATOR: tuple(_operator()),
     PRODUCER: (
-        *_allow(PRODUCER, Kind.TOPIC, Action.WRITE),
-        *_allow(PRODUCER, Kind.EXCHANGE, Action.WRITE),
-        *_allow(PRODUCER, Kind.TRANSACTIONAL_ID, Action.WRITE),
-        *_allow(PRODUCER, Kind.CLUSTER, Action.IDEMPOTENT_WRITE),
+        *_allow(PRODUCER, Kind.TOPIC, AccessAction.WRITE),
+        *_allow(PRODUCER, Kind.EXCHANGE, AccessAction.WRITE),
+        *_allow(PRODUCER, Kind.TRANSACTIONAL_ID, AccessAction.WRITE),
+        *_allow(PRODUCER, Kind.CLUSTER, AccessAction.IDEMPOTENT_WRITE),
     ),
     CONSUMER: (
-        *_allow(CONSUMER, Kind.TOPIC, Action.READ),
-        *_allow(CONSUMER, Kind.EXCHANGE, Action.READ),
-        *_allow(CONSUMER, Kind.GROUP, Action.READ),
+        *_allow(CONSUMER, Kind.TOPIC, AccessAction.READ),
+        *_allow(CONSUMER, Kind.EXCHANGE, AccessAction.READ),
+        *_allow(CONSUMER, Kind.GROUP, AccessAction.READ),
     ),
     VIEWER: tuple(_viewer()),
 }

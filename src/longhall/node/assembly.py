@@ -29,6 +29,7 @@ from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.rpc.operation import Operation
+from longhall.console.access_families import access_families
 from longhall.console.api.access import access_routes
 from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
@@ -63,7 +64,7 @@ from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
-from longhall.front.guard import Guard
+from longhall.front.guard import AccessGuard
 from longhall.front.sealing.batches import BatchSealer
 from longhall.front.sealing.data_keys import DataKeys
 from longhall.front.sealing.gate import SealingGate
@@ -89,6 +90,7 @@ from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls, has_tls
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
+from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
 from longhall.service.administration import (
@@ -170,10 +172,10 @@ class Node:
         is_group = place is not None and place.wing is not None
         directory = Directory(known=False) if is_group else self.hall.catalogue.directory
         directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
-        self.guard = Guard(
+        self.guard = AccessGuard(
             directory,
             world.clock.wall_ms,
-            self.queues,
+            self._view_queue,
             authenticates=partial(_authenticates, directory, settings.authentication),
             mode=settings.permissions,
         )
@@ -301,6 +303,7 @@ class Node:
         registry.collect(partial(scrub_families, scrubs))
         registry.collect(partial(login_families, self.authentication.authenticator.failed_logins))
         registry.collect(partial(outbox_families, self.queues.outbox))
+        registry.collect(partial(access_families, self.guard))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
             self._doors.managed.serve(self.cluster_node.peers)
@@ -396,6 +399,9 @@ class Node:
 
     def _http_status(self) -> DoorStatus:
         return DoorStatus("http", self._console.connection_count, self._console.refused.count)
+
+    def _view_queue(self, name: str) -> QueueView | None:
+        return self.service.view(name)
 
     @property
     def kafka_door(self) -> Door:

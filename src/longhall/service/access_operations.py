@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from longhall.cluster.rpc.operation import Operation
-from longhall.directory.access_rules import Rule
+from longhall.directory.access_rules import AccessRule
 
 
 class AccessView(msgspec.Struct, array_like=True):
     """All rules by their ids, and the roles of users."""
 
-    rules: dict[str, Rule]
+    rules: dict[str, AccessRule]
     roles: dict[str, list[str]]
 
 
@@ -20,7 +20,7 @@ class ChangeAccess(Operation[list[str]]):
     that exists is not added again, and what is not there is not removed. INVALID_REQUEST for a rule that means nothing.
     """
 
-    added: list[Rule]
+    added: list[AccessRule]
     removed: list[str]
 
 

@@ -82,7 +82,7 @@ class QueueViews(Protocol):
     def view(self, name: str) -> QueueView | None: ...
 
 
-class AccessGuard(Protocol):
+class OperationGuard(Protocol):
     """Permits or refuses operations of clients; fulfilled by `front.guard`."""
 
     active: bool
@@ -103,7 +103,7 @@ class Router:
         local: LocalBroker,
         views: QueueViews,
         sessions: Sessions | None = None,
-        guard: AccessGuard | None = None,
+        guard: OperationGuard | None = None,
     ) -> None:
         """The router of a lone node; `join` connects it to other processes. Without a guard
         everything is permitted.

@@ -9,10 +9,10 @@ import msgspec
 
 from longhall.console.api.asked import Asked, Reply
 from longhall.console.api.service import Route
-from longhall.directory.access_rules import CLUSTER_NAME, Action, Kind, Pattern, Rule, rule_id
+from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, AccessRule, Kind, Pattern, rule_id
 from longhall.errors import Code, LonghallError
-from longhall.front.guard import Guard
-from longhall.front.permissions import Need, Origin
+from longhall.front.guard import AccessGuard
+from longhall.front.permissions import Need, RequestOrigin
 from longhall.front.roles import ROLES
 from longhall.service.access_operations import ChangeAccess, GrantRoles, ListAccess
 from longhall.service.router import Router
@@ -24,7 +24,7 @@ class RuleShape(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_d
     """A rule in JSON; `id` is in responses only."""
 
     subject: str
-    action: Action
+    action: AccessAction
     kind: Kind
     name: str
     pattern: Pattern = Pattern.LITERAL
@@ -53,22 +53,22 @@ class Question(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """May this user do this, from this address?"""
 
     user: str
-    action: Action
+    action: AccessAction
     kind: Kind
     name: str = CLUSTER_NAME
     address: str = ""
     tls: bool = False
 
 
-def shape_of_rule(name: str, rule: Rule) -> RuleShape:
+def shape_of_rule(name: str, rule: AccessRule) -> RuleShape:
     """A rule for JSON."""
     return RuleShape(id=name, **msgspec.structs.asdict(rule))
 
 
-def _rule(shape: RuleShape) -> Rule:
+def _rule(shape: RuleShape) -> AccessRule:
     fields = msgspec.structs.asdict(shape)
     del fields["id"]
-    return Rule(**fields)
+    return AccessRule(**fields)
 
 
 async def list_rules(service: Router, asked: Asked) -> Reply:
@@ -107,14 +107,14 @@ async def grant_roles(service: Router, asked: Asked) -> Reply:
 class AccessExplanations:
     """Explains decisions of the guard of this process."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: AccessGuard) -> None:
         self._guard = guard
 
     async def explain(self, service: Router, asked: Asked) -> Reply:
         """GET access/explain"""
         question = asked.question(Question)
         need = Need(question.action, question.kind, question.name)
-        origin = Origin(question.address, question.tls, self._guard.now_ms())
+        origin = RequestOrigin(question.address, question.tls, self._guard.now_ms())
         found = self._guard.explain(question.user, need, origin)
         rules = [shape_of_rule(rule_id(rule), rule) for rule in found.rules]
         answer = {
@@ -127,7 +127,7 @@ class AccessExplanations:
         return Reply(answer)
 
 
-def access_routes(guard: Guard) -> tuple[Route, ...]:
+def access_routes(guard: AccessGuard) -> tuple[Route, ...]:
     """The routes of a node."""
     return (
         Route("GET", "access/rules", list_rules),

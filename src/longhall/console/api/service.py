@@ -31,8 +31,8 @@ from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.calls import HttpCall
-from longhall.front.guard import Guard
-from longhall.front.identity import ANONYMOUS, Principal, caller_of
+from longhall.front.guard import AccessGuard
+from longhall.front.identity import ANONYMOUS, Principal, caller_of, is_encrypted
 from longhall.front.origins import Origin
 from longhall.front.refused_requests import RefusedRequests
 from longhall.service.router import Router
@@ -122,7 +122,7 @@ class Api:
         authentication: DoorAuthentication | None = None,
         closed: str = "",
         dialect: Dialect | None = None,
-        access: Guard | None = None,
+        access: AccessGuard | None = None,
     ) -> None:
         self._access = access
         self.budget = budget
@@ -178,7 +178,14 @@ class Api:
                 except LonghallError as error:
                     return Work(_answered(self._dialect.refuse(error)), False)
             wanted = wanted_digest(call.headers.get(b"want-content-digest"))
-            asked = Asked(found, dict(fields), call.body, kind, caller_of(who, call.connection.peer), wanted)
+            asked = Asked(
+                found,
+                dict(fields),
+                call.body,
+                kind,
+                caller_of(who, call.connection.peer, is_encrypted(call.connection.origin)),
+                wanted,
+            )
             return Work(self._answer(route, asked), route.waits)
         if allowed:
             line = f"use {' or '.join(allowed)}"
@@ -212,7 +219,7 @@ class Api:
             _log.exception("handler failed", extra={"route": f"{route.method} {route.path}"})
             return self._dialect.refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
 
-    def _permit(self, access: Guard, route: Route, asked: Asked) -> None:
+    def _permit(self, access: AccessGuard, route: Route, asked: Asked) -> None:
         """Raises ACCESS_REFUSED if the route needs a permission that the client does not have."""
         permission = permission_of(self.prefix, route.method, route.path)
         if permission is None:

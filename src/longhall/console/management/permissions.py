@@ -20,7 +20,7 @@ from longhall.console.management.bodies import body_of
 from longhall.console.management.pages import Row, listed, shown
 from longhall.console.management.queues import NO_CONTENT, check_host
 from longhall.console.management.sources import ManagedNode
-from longhall.directory.access_rules import USER, Action, Kind, Pattern, Rule
+from longhall.directory.access_rules import USER, AccessAction, AccessRule, Kind, Pattern
 from longhall.errors import Code, LonghallError
 from longhall.front.account_secrets import AccountSecrets
 from longhall.front.identity import ADMINISTRATOR_KIND, ANONYMOUS_KIND
@@ -37,7 +37,7 @@ from longhall.service.directory_operations import (
 from longhall.service.exchange_operations import ListVirtualHosts
 from longhall.service.router import Router
 
-ACTIONS: Final = {"configure": Action.CONFIGURE, "write": Action.WRITE, "read": Action.READ}
+ACTIONS: Final = {"configure": AccessAction.CONFIGURE, "write": AccessAction.WRITE, "read": AccessAction.READ}
 EVERYTHING: Final = {"configure": ".*", "write": ".*", "read": ".*"}
 HASHING: Final = "rabbit_password_hashing_sha256"
 MONITORING: Final = "monitoring"
@@ -144,7 +144,7 @@ class PermissionHandlers:
         if missing:
             raise LonghallError(Code.INVALID_REQUEST, f"key_missing: {missing[0]}")
         wanted = [
-            Rule(subject=USER + user, action=action, kind=kind, name=body[word], pattern=Pattern.REGEX, host=host)
+            AccessRule(subject=USER + user, action=action, kind=kind, name=body[word], pattern=Pattern.REGEX, host=host)
             for word, action in ACTIONS.items()
             for kind in (Kind.QUEUE, Kind.EXCHANGE)
         ]

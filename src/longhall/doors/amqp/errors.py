@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from longhall.directory.access_rules import Action, Kind
+from longhall.directory.access_rules import AccessAction, Kind
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import names_of
 from longhall.front.guard import AccessRefused
@@ -166,7 +166,7 @@ def access_text(error: AccessRefused) -> str:
     return f"{word} access to {queue_text(name, host)} refused for user '{error.user}'"
 
 
-_PERMISSIONS: Final = {Action.READ: "read", Action.WRITE: "write", Action.DESCRIBE: "read"}
+_PERMISSIONS: Final = {AccessAction.READ: "read", AccessAction.WRITE: "write", AccessAction.DESCRIBE: "read"}
 
 
 def precondition(text: str) -> AmqpError:

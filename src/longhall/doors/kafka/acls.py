@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from longhall.directory.access_rules import EVERY_NAME, EVERYONE, ROLE, USER, Kind, Pattern, Rule, check_rule
+from longhall.directory.access_rules import EVERY_NAME, EVERYONE, ROLE, USER, AccessRule, Kind, Pattern, check_rule
 from longhall.doors.kafka.authorized_operations import ACTION_OF, OPERATION_OF
 from longhall.errors import Code, LonghallError
 
@@ -54,12 +54,12 @@ class Acl(NamedTuple):
     permission_type: int
 
 
-def acls_of(rules: dict[str, Rule]) -> list[Acl]:
+def acls_of(rules: dict[str, AccessRule]) -> list[Acl]:
     """The entries that show these rules; a rule with several addresses has one for each."""
     return [acl for rule_id, rule in rules.items() for acl in _entries(rule_id, rule)]
 
 
-def _entries(rule_id: str, rule: Rule) -> list[Acl]:
+def _entries(rule_id: str, rule: AccessRule) -> list[Acl]:
     number = _NUMBER_OF_PATTERN.get(rule.pattern)
     if number is None or rule.kind not in TYPE_OF or rule.action not in OPERATION_OF:
         return []
@@ -77,7 +77,7 @@ def _principal(subject: str) -> str:
     return "User:" + subject[len(USER) :] if subject.startswith(USER) else "Role:" + subject[len(ROLE) :]
 
 
-def rule_of(creation: Any) -> Rule:
+def rule_of(creation: Any) -> AccessRule:
     """The rule of an entry to create. INVALID_REQUEST with the reason."""
     kind = _KIND_OF.get(creation.resource_type)
     pattern = _PATTERN_OF.get(creation.resource_pattern_type)
@@ -94,7 +94,7 @@ def rule_of(creation: Any) -> Rule:
     if prefix is None:
         raise _wrong(f"The principal '{creation.principal}' is none of User:NAME, User:* and Role:NAME.")
     who = creation.principal[len(prefix) :]
-    rule = Rule(
+    rule = AccessRule(
         subject=EVERYONE if creation.principal == "User:*" else _PRINCIPALS[prefix] + who,
         action=action,
         kind=kind,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from longhall.cluster.rpc.operation import Caller
-from longhall.directory.access_rules import CLUSTER_NAME, Action, Kind
+from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, Kind
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.permissions import (
     API_PERMISSIONS,
@@ -22,7 +22,7 @@ from longhall.doors.kafka.permissions import (
     TOPIC_REFUSED,
     TRANSACTIONAL_ID_REFUSED,
     ApiPermission,
-    Rows,
+    RowNeeds,
     Shown,
 )
 from longhall.doors.kafka.refusals import refuse
@@ -35,12 +35,12 @@ from longhall.doors.kafka.wire.messages.transactions import (
     AddPartitionsToTxnResponseTransactionResult,
 )
 from longhall.doors.kafka.wire.schema import NO_ID, Message
-from longhall.front.guard import Guard
+from longhall.front.guard import AccessGuard
 from longhall.front.identity import ADMINISTRATOR_KIND
 
 Handler = Callable[[Door, Any, Any], Any]
 Outcome = Message | Coroutine[Any, Any, Message]
-Refused = list[tuple[str, Message]]  # Rows of the response, by their field.
+Refused = list[tuple[str, Message]]  # RowNeeds of the response, by their field.
 
 SAID: Final = {
     TOPIC_REFUSED: "Topic authorization failed.",
@@ -99,12 +99,12 @@ def request_is_empty(row: ApiPermission, request: Message, refused: Refused) -> 
 
 
 async def _finish(
-    access: Guard, caller: Caller, row: ApiPermission, outcome: Coroutine[Any, Any, Message], refused: Refused
+    access: AccessGuard, caller: Caller, row: ApiPermission, outcome: Coroutine[Any, Any, Message], refused: Refused
 ) -> Message:
     return _finished(access, caller, row, await outcome, refused)
 
 
-def _finished(access: Guard, caller: Caller, row: ApiPermission, response: Message, refused: Refused) -> Message:
+def _finished(access: AccessGuard, caller: Caller, row: ApiPermission, response: Message, refused: Refused) -> Message:
     if row.shown is not None:
         _hide(access, caller, row.shown, response)
     return _with(response, refused)
@@ -116,18 +116,20 @@ def _with(response: Message, refused: Refused) -> Message:
     return response
 
 
-def _hide(access: Guard, caller: Caller, shown: Shown, response: Message) -> None:
-    if shown.unless_cluster and access.would_allow(caller, Action.DESCRIBE, Kind.CLUSTER, CLUSTER_NAME):
+def _hide(access: AccessGuard, caller: Caller, shown: Shown, response: Message) -> None:
+    if shown.unless_cluster and access.would_allow(caller, AccessAction.DESCRIBE, Kind.CLUSTER, CLUSTER_NAME):
         return
     rows = getattr(response, shown.field)
-    seen = [row for row in rows if access.would_allow(caller, Action.DESCRIBE, shown.kind, getattr(row, shown.name))]
+    seen = [
+        row for row in rows if access.would_allow(caller, AccessAction.DESCRIBE, shown.kind, getattr(row, shown.name))
+    ]
     setattr(response, shown.field, seen)
 
 
 # The whole request
 
 
-def _whole_error(access: Guard, caller: Caller, row: ApiPermission, request: Message) -> int:
+def _whole_error(access: AccessGuard, caller: Caller, row: ApiPermission, request: Message) -> int:
     for need in row.whole:
         name = need.name(request)
         if name is None:
@@ -138,19 +140,19 @@ def _whole_error(access: Guard, caller: Caller, row: ApiPermission, request: Mes
     return 0
 
 
-def _special_error(access: Guard, caller: Caller, api: Api, request: Any) -> int:
+def _special_error(access: AccessGuard, caller: Caller, api: Api, request: Any) -> int:
     """The needs of whole requests that no row of the table can say."""
     if api.name == "InitProducerId" and not request.transactional_id:
-        may = access.would_allow(caller, Action.IDEMPOTENT_WRITE, Kind.CLUSTER, CLUSTER_NAME)
-        return 0 if may or access.allows_some(caller, Action.WRITE, Kind.TOPIC) else CLUSTER_REFUSED
+        may = access.would_allow(caller, AccessAction.IDEMPOTENT_WRITE, Kind.CLUSTER, CLUSTER_NAME)
+        return 0 if may or access.allows_some(caller, AccessAction.WRITE, Kind.TOPIC) else CLUSTER_REFUSED
     if api.name == "FindCoordinator" and request.key:  # Of a version that asks for one.
         kind = Kind.TRANSACTIONAL_ID if request.key_type == TRANSACTION_KEYS else Kind.GROUP
-        return 0 if access.allows(caller, Action.DESCRIBE, kind, request.key) else ERROR_OF_KIND[kind]
+        return 0 if access.allows(caller, AccessAction.DESCRIBE, kind, request.key) else ERROR_OF_KIND[kind]
     if api.name == "OffsetFetch" and not request.groups:
-        return 0 if access.allows(caller, Action.DESCRIBE, Kind.GROUP, request.group_id) else GROUP_REFUSED
+        return 0 if access.allows(caller, AccessAction.DESCRIBE, Kind.GROUP, request.group_id) else GROUP_REFUSED
     if api.name in ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat"):
         for name in request.subscribed_topic_names or ():
-            if not access.allows(caller, Action.DESCRIBE, Kind.TOPIC, name):
+            if not access.allows(caller, AccessAction.DESCRIBE, Kind.TOPIC, name):
                 return TOPIC_REFUSED
     return 0
 
@@ -205,10 +207,10 @@ _REFUSED: Final[dict[str, Callable[[Api, Any, int], Message]]] = {
 }
 
 
-# Rows
+# RowNeeds
 
 
-def _take_rows(door: Door, access: Guard, caller: Caller, api: Api, request: Message, rows: Rows) -> Refused:
+def _take_rows(door: Door, access: AccessGuard, caller: Caller, api: Api, request: Message, rows: RowNeeds) -> Refused:
     """Leave the permitted rows in a request; the others become rows of the response."""
     asked = getattr(request, rows.field)
     if not asked:
@@ -266,9 +268,9 @@ def refused_row(row: type[Message], source: Any, error: int) -> Message:
 # Requests that are not of one shape
 
 
-def _split_configs(door: Door, access: Guard, caller: Caller, api: Api, request: Any) -> Refused:
+def _split_configs(door: Door, access: AccessGuard, caller: Caller, api: Api, request: Any) -> Refused:
     field = "results" if api.name == "DescribeConfigs" else "responses"
-    action = Action.DESCRIBE_CONFIGS if api.name == "DescribeConfigs" else Action.ALTER_CONFIGS
+    action = AccessAction.DESCRIBE_CONFIGS if api.name == "DescribeConfigs" else AccessAction.ALTER_CONFIGS
     row = api.response.TABLE[field].of
     kept, refused = [], []
     for one in request.resources:
@@ -287,7 +289,7 @@ def _split_configs(door: Door, access: Guard, caller: Caller, api: Api, request:
 _KIND_OF_RESOURCE: Final = {2: Kind.TOPIC, 32: Kind.GROUP}
 
 
-def _split_coordinators(door: Door, access: Guard, caller: Caller, api: Api, request: Any) -> Refused:
+def _split_coordinators(door: Door, access: AccessGuard, caller: Caller, api: Api, request: Any) -> Refused:
     kind = Kind.TRANSACTIONAL_ID if request.key_type == TRANSACTION_KEYS else Kind.GROUP
     error = TRANSACTIONAL_ID_REFUSED if kind is Kind.TRANSACTIONAL_ID else GROUP_REFUSED
     row = api.response.TABLE["coordinators"].of
@@ -295,7 +297,7 @@ def _split_coordinators(door: Door, access: Guard, caller: Caller, api: Api, req
     for key in request.coordinator_keys:
         # Share groups are asked for by `group:topic id:partition`.
         if access.allows(
-            caller, Action.DESCRIBE, kind, key if request.key_type <= TRANSACTION_KEYS else _group_of(key)
+            caller, AccessAction.DESCRIBE, kind, key if request.key_type <= TRANSACTION_KEYS else _group_of(key)
         ):
             kept.append(key)
         else:
@@ -308,12 +310,12 @@ def _group_of(key: str) -> str:
     return key.rsplit(":", 2)[0]
 
 
-def _split_committed(door: Door, access: Guard, caller: Caller, api: Api, request: Any) -> Refused:
+def _split_committed(door: Door, access: AccessGuard, caller: Caller, api: Api, request: Any) -> Refused:
     """OffsetFetch of several groups."""
     row = api.response.TABLE["groups"].of
     kept, refused = [], []
     for group in request.groups:
-        if access.allows(caller, Action.DESCRIBE, Kind.GROUP, group.group_id):
+        if access.allows(caller, AccessAction.DESCRIBE, Kind.GROUP, group.group_id):
             kept.append(group)
         else:
             refused.append(("groups", row(group_id=group.group_id, error_code=GROUP_REFUSED)))
@@ -326,14 +328,14 @@ def request_of_one(request: Any) -> bool:
     return not request.transactions
 
 
-def _refuse_partitions(access: Guard, caller: Caller, request: Any) -> Message | None:
+def _refuse_partitions(access: AccessGuard, caller: Caller, request: Any) -> Message | None:
     """The refusal of a transaction of which one part is refused; None if it is permitted."""
     topics = request.v3_and_below_topics
     rows = _transaction_rows(access, caller, request.v3_and_below_transactional_id, topics)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows) if rows is not None else None
 
 
-def _split_transactions(door: Door, access: Guard, caller: Caller, api: Api, request: Any) -> Refused:
+def _split_transactions(door: Door, access: AccessGuard, caller: Caller, api: Api, request: Any) -> Refused:
     kept: list[Any] = []
     refused: Refused = []
     for one in request.transactions:
@@ -348,13 +350,13 @@ def _split_transactions(door: Door, access: Guard, caller: Caller, api: Api, req
 
 
 def _transaction_rows(
-    access: Guard, caller: Caller, transactional_id: str, topics: list[AddPartitionsToTxnRequestTopic]
+    access: AccessGuard, caller: Caller, transactional_id: str, topics: list[AddPartitionsToTxnRequestTopic]
 ) -> list[AddPartitionsToTxnResponseTopic] | None:
     """The rows of a transaction that is refused: all or none of its partitions are added."""
-    if not access.allows(caller, Action.WRITE, Kind.TRANSACTIONAL_ID, transactional_id):
+    if not access.allows(caller, AccessAction.WRITE, Kind.TRANSACTIONAL_ID, transactional_id):
         errors = {topic.name: TRANSACTIONAL_ID_REFUSED for topic in topics}
     else:
-        may = {topic.name: access.allows(caller, Action.WRITE, Kind.TOPIC, topic.name) for topic in topics}
+        may = {topic.name: access.allows(caller, AccessAction.WRITE, Kind.TOPIC, topic.name) for topic in topics}
         if all(may.values()):
             return None
         errors = {name: NOT_ATTEMPTED if allowed else TOPIC_REFUSED for name, allowed in may.items()}
@@ -370,7 +372,7 @@ def _transaction_rows(
     ]
 
 
-_SPLIT: Final[dict[str, Callable[[Door, Guard, Caller, Api, Any], Refused]]] = {
+_SPLIT: Final[dict[str, Callable[[Door, AccessGuard, Caller, Api, Any], Refused]]] = {
     "DescribeConfigs": _split_configs,
     "AlterConfigs": _split_configs,
     "IncrementalAlterConfigs": _split_configs,
@@ -380,7 +382,7 @@ _SPLIT: Final[dict[str, Callable[[Door, Guard, Caller, Api, Any], Refused]]] = {
 }
 
 
-def topic_error(door: Door, caller: Caller, action: Action, name: str) -> int:
+def topic_error(door: Door, caller: Caller, action: AccessAction, name: str) -> int:
     """0, or the error of a topic with which the client may not do this."""
     access = door.access
     if access is None or access.allows(caller, action, Kind.TOPIC, name):
@@ -391,4 +393,4 @@ def topic_error(door: Door, caller: Caller, action: Action, name: str) -> int:
 def may_describe(door: Door, caller: Caller, topic: str) -> bool:
     """True if a list may show a topic to this client."""
     access = door.access
-    return access is None or access.would_allow(caller, Action.DESCRIBE, Kind.TOPIC, topic)
+    return access is None or access.would_allow(caller, AccessAction.DESCRIBE, Kind.TOPIC, topic)

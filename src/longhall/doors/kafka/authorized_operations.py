@@ -9,50 +9,50 @@ from __future__ import annotations
 from typing import Final
 
 from longhall.cluster.rpc.operation import Caller
-from longhall.directory.access_rules import CLUSTER_NAME, Action, Kind
-from longhall.front.guard import Guard
+from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, Kind
+from longhall.front.guard import AccessGuard
 
 NOT_ASKED: Final = -(1 << 31)
 
-OPERATION_OF: Final[dict[Action, int]] = {
-    Action.ALL: 2,
-    Action.READ: 3,
-    Action.WRITE: 4,
-    Action.CREATE: 5,
-    Action.DELETE: 6,
-    Action.ALTER: 7,
-    Action.DESCRIBE: 8,
-    Action.CLUSTER_ACTION: 9,
-    Action.DESCRIBE_CONFIGS: 10,
-    Action.ALTER_CONFIGS: 11,
-    Action.IDEMPOTENT_WRITE: 12,
+OPERATION_OF: Final[dict[AccessAction, int]] = {
+    AccessAction.ALL: 2,
+    AccessAction.READ: 3,
+    AccessAction.WRITE: 4,
+    AccessAction.CREATE: 5,
+    AccessAction.DELETE: 6,
+    AccessAction.ALTER: 7,
+    AccessAction.DESCRIBE: 8,
+    AccessAction.CLUSTER_ACTION: 9,
+    AccessAction.DESCRIBE_CONFIGS: 10,
+    AccessAction.ALTER_CONFIGS: 11,
+    AccessAction.IDEMPOTENT_WRITE: 12,
 }
 ACTION_OF: Final = {number: action for action, number in OPERATION_OF.items()}
 
-_CONFIGURED: Final = (Action.DESCRIBE_CONFIGS, Action.ALTER_CONFIGS)
-_ACTIONS: Final[dict[Kind, tuple[Action, ...]]] = {
+_CONFIGURED: Final = (AccessAction.DESCRIBE_CONFIGS, AccessAction.ALTER_CONFIGS)
+_ACTIONS: Final[dict[Kind, tuple[AccessAction, ...]]] = {
     Kind.CLUSTER: (
-        Action.CREATE,
-        Action.ALTER,
-        Action.DESCRIBE,
-        Action.CLUSTER_ACTION,
+        AccessAction.CREATE,
+        AccessAction.ALTER,
+        AccessAction.DESCRIBE,
+        AccessAction.CLUSTER_ACTION,
         *_CONFIGURED,
-        Action.IDEMPOTENT_WRITE,
+        AccessAction.IDEMPOTENT_WRITE,
     ),
     Kind.TOPIC: (
-        Action.READ,
-        Action.WRITE,
-        Action.CREATE,
-        Action.DELETE,
-        Action.ALTER,
-        Action.DESCRIBE,
+        AccessAction.READ,
+        AccessAction.WRITE,
+        AccessAction.CREATE,
+        AccessAction.DELETE,
+        AccessAction.ALTER,
+        AccessAction.DESCRIBE,
         *_CONFIGURED,
     ),
-    Kind.GROUP: (Action.READ, Action.DELETE, Action.DESCRIBE),
+    Kind.GROUP: (AccessAction.READ, AccessAction.DELETE, AccessAction.DESCRIBE),
 }
 
 
-def _bits(actions: tuple[Action, ...]) -> int:
+def _bits(actions: tuple[AccessAction, ...]) -> int:
     return sum(1 << OPERATION_OF[action] for action in actions)
 
 
@@ -61,7 +61,7 @@ OF_TOPIC: Final = _bits(_ACTIONS[Kind.TOPIC])
 OF_GROUP: Final = _bits(_ACTIONS[Kind.GROUP])
 
 
-def operations_of(access: Guard | None, caller: Caller, kind: Kind, name: str = CLUSTER_NAME) -> int:
+def operations_of(access: AccessGuard | None, caller: Caller, kind: Kind, name: str = CLUSTER_NAME) -> int:
     """The operations that a client may do with one resource."""
     actions = _ACTIONS[kind]
     if access is None or not access.active:

@@ -26,7 +26,7 @@ from longhall.doors.kafka.sasl import SaslSession
 from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
 from longhall.front.handshake_refusals import note_tls
-from longhall.front.identity import ANONYMOUS, caller_of
+from longhall.front.identity import ANONYMOUS, caller_of, is_encrypted
 from longhall.front.origins import Origin, origin_of
 from longhall.world.ports import Buffer
 
@@ -66,7 +66,8 @@ class Call:
     @property
     def caller(self) -> Caller:
         """The client, for operations of the service."""
-        return caller_of(self.connection.principal, self.connection.peer)
+        connection = self.connection
+        return caller_of(connection.principal, connection.peer, is_encrypted(connection.origin))
 
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""

@@ -19,7 +19,7 @@ from longhall.doors.kafka.share_group_settings import ShareGroupSettings
 from longhall.doors.kafka.share_sessions import ShareSessions
 from longhall.errors import Code
 from longhall.front.fairness import Fairness
-from longhall.front.guard import Guard
+from longhall.front.guard import AccessGuard
 from longhall.front.refused_requests import RefusedRequests
 from longhall.names import CATALOGUE_SHARD
 from longhall.service.router import Router
@@ -37,7 +37,7 @@ class Door:
         data: str,
         settings: Mapping[str, str],
         service: Router,
-        access: Guard | None = None,
+        access: AccessGuard | None = None,
         sealing: KafkaSealing | None = None,
     ) -> None:
         """Without `access` every client may do everything."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from longhall.directory.access_rules import CLUSTER_NAME, Action, Kind
+from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, Kind
 
 TOPIC_REFUSED: Final = 29
 GROUP_REFUSED: Final = 30
@@ -32,19 +32,19 @@ ERROR_OF_KIND: Final = {
 class Whole(NamedTuple):
     """A need of a whole request: one of these actions on the resource that `name` finds; none if that is None."""
 
-    actions: tuple[Action, ...]
+    actions: tuple[AccessAction, ...]
     kind: Kind
     name: Callable[[Any], str | None]
 
 
-class Rows(NamedTuple):
+class RowNeeds(NamedTuple):
     """A need of each row of `field`; the refused ones go to `response_field`. `or_cluster`: the same action on the
     cluster is enough.
     """
 
     field: str
     response_field: str
-    action: Action
+    action: AccessAction
     kind: Kind = Kind.TOPIC
     or_cluster: bool = False
 
@@ -64,18 +64,18 @@ class ApiPermission(NamedTuple):
     """One row of the table."""
 
     whole: tuple[Whole, ...] = ()
-    rows: tuple[Rows, ...] = ()
+    rows: tuple[RowNeeds, ...] = ()
     shown: Shown | None = None
     within: str = ""  # What the handler checks, in words.
-    pairs: tuple[tuple[Action, Kind], ...] = ()  # What that needs, for the documentation.
+    pairs: tuple[tuple[AccessAction, Kind], ...] = ()  # What that needs, for the documentation.
     is_open: bool = False  # Everybody may.
 
 
-def _cluster(*actions: Action) -> Whole:
+def _cluster(*actions: AccessAction) -> Whole:
     return Whole(actions, Kind.CLUSTER, lambda request: CLUSTER_NAME)
 
 
-def _group(action: Action) -> Whole:
+def _group(action: AccessAction) -> Whole:
     return Whole((action,), Kind.GROUP, lambda request: request.group_id)
 
 
@@ -83,12 +83,12 @@ def _transactional_id(request: Any) -> str | None:
     return request.transactional_id or None
 
 
-_WRITE_TRANSACTION: Final = Whole((Action.WRITE,), Kind.TRANSACTIONAL_ID, _transactional_id)
+_WRITE_TRANSACTION: Final = Whole((AccessAction.WRITE,), Kind.TRANSACTIONAL_ID, _transactional_id)
 _OPEN: Final = ApiPermission(is_open=True)
 
 
-def _topics(action: Action, field: str = "topics", response_field: str = "topics") -> Rows:
-    return Rows(field, response_field, action)
+def _topics(action: AccessAction, field: str = "topics", response_field: str = "topics") -> RowNeeds:
+    return RowNeeds(field, response_field, action)
 
 
 _CONFIGS: Final = "describe-configs or alter-configs on the topic, the group, or the cluster for brokers"
@@ -96,99 +96,111 @@ _CONFIGS: Final = "describe-configs or alter-configs on the topic, the group, or
 API_PERMISSIONS: Final[dict[str, ApiPermission]] = {
     "Produce": ApiPermission(
         within="write on each topic, and on the transactional id",
-        pairs=((Action.WRITE, Kind.TOPIC),),
+        pairs=((AccessAction.WRITE, Kind.TOPIC),),
     ),
-    "Fetch": ApiPermission(within="read on each topic", pairs=((Action.READ, Kind.TOPIC),)),
-    "ListOffsets": ApiPermission(rows=(_topics(Action.DESCRIBE),)),
+    "Fetch": ApiPermission(within="read on each topic", pairs=((AccessAction.READ, Kind.TOPIC),)),
+    "ListOffsets": ApiPermission(rows=(_topics(AccessAction.DESCRIBE),)),
     "Metadata": ApiPermission(
         within="describe on each topic, create for one that is made on first use; all topics: those that one may see",
-        pairs=((Action.DESCRIBE, Kind.TOPIC),),
+        pairs=((AccessAction.DESCRIBE, Kind.TOPIC),),
     ),
-    "OffsetCommit": ApiPermission((_group(Action.READ),), (_topics(Action.READ),)),
+    "OffsetCommit": ApiPermission((_group(AccessAction.READ),), (_topics(AccessAction.READ),)),
     "OffsetFetch": ApiPermission(
         within="describe on the group and on each topic; all topics: those that one may see",
-        pairs=((Action.DESCRIBE, Kind.GROUP), (Action.DESCRIBE, Kind.TOPIC)),
+        pairs=((AccessAction.DESCRIBE, Kind.GROUP), (AccessAction.DESCRIBE, Kind.TOPIC)),
     ),
     "FindCoordinator": ApiPermission(
-        within="describe on the group or the transactional id", pairs=((Action.DESCRIBE, Kind.GROUP),)
+        within="describe on the group or the transactional id", pairs=((AccessAction.DESCRIBE, Kind.GROUP),)
     ),
-    "JoinGroup": ApiPermission((_group(Action.READ),)),
-    "Heartbeat": ApiPermission((_group(Action.READ),)),
-    "LeaveGroup": ApiPermission((_group(Action.READ),)),
-    "SyncGroup": ApiPermission((_group(Action.READ),)),
-    "DescribeGroups": ApiPermission(rows=(Rows("groups", "groups", Action.DESCRIBE, Kind.GROUP),)),
+    "JoinGroup": ApiPermission((_group(AccessAction.READ),)),
+    "Heartbeat": ApiPermission((_group(AccessAction.READ),)),
+    "LeaveGroup": ApiPermission((_group(AccessAction.READ),)),
+    "SyncGroup": ApiPermission((_group(AccessAction.READ),)),
+    "DescribeGroups": ApiPermission(rows=(RowNeeds("groups", "groups", AccessAction.DESCRIBE, Kind.GROUP),)),
     "ListGroups": ApiPermission(shown=Shown("groups", Kind.GROUP, "group_id", unless_cluster=True)),
     "SaslHandshake": _OPEN,
     "ApiVersions": _OPEN,
-    "CreateTopics": ApiPermission(rows=(Rows("topics", "topics", Action.CREATE, or_cluster=True),)),
+    "CreateTopics": ApiPermission(rows=(RowNeeds("topics", "topics", AccessAction.CREATE, or_cluster=True),)),
     "DeleteTopics": ApiPermission(
-        rows=(_topics(Action.DELETE, "topics", "responses"), _topics(Action.DELETE, "topic_names", "responses"))
+        rows=(
+            _topics(AccessAction.DELETE, "topics", "responses"),
+            _topics(AccessAction.DELETE, "topic_names", "responses"),
+        )
     ),
-    "DeleteRecords": ApiPermission(rows=(_topics(Action.DELETE),)),
+    "DeleteRecords": ApiPermission(rows=(_topics(AccessAction.DELETE),)),
     "InitProducerId": ApiPermission(
         (_WRITE_TRANSACTION,),
         within="without a transactional id idempotent-write on the cluster, or write on some topic",
     ),
-    "OffsetForLeaderEpoch": ApiPermission(rows=(_topics(Action.DESCRIBE),)),
+    "OffsetForLeaderEpoch": ApiPermission(rows=(_topics(AccessAction.DESCRIBE),)),
     "AddPartitionsToTxn": ApiPermission(
         within="write on the transactional id and on each topic",
-        pairs=((Action.WRITE, Kind.TRANSACTIONAL_ID), (Action.WRITE, Kind.TOPIC)),
+        pairs=((AccessAction.WRITE, Kind.TRANSACTIONAL_ID), (AccessAction.WRITE, Kind.TOPIC)),
     ),
-    "AddOffsetsToTxn": ApiPermission((_WRITE_TRANSACTION, _group(Action.READ))),
+    "AddOffsetsToTxn": ApiPermission((_WRITE_TRANSACTION, _group(AccessAction.READ))),
     "EndTxn": ApiPermission((_WRITE_TRANSACTION,)),
-    "WriteTxnMarkers": ApiPermission((_cluster(Action.CLUSTER_ACTION, Action.ALTER),)),
-    "TxnOffsetCommit": ApiPermission((_WRITE_TRANSACTION, _group(Action.READ)), (_topics(Action.READ),)),
-    "DescribeAcls": ApiPermission((_cluster(Action.DESCRIBE),)),
-    "CreateAcls": ApiPermission((_cluster(Action.ALTER),)),
-    "DeleteAcls": ApiPermission((_cluster(Action.ALTER),)),
-    "DescribeConfigs": ApiPermission(within=_CONFIGS, pairs=((Action.DESCRIBE_CONFIGS, Kind.TOPIC),)),
-    "AlterConfigs": ApiPermission(within=_CONFIGS, pairs=((Action.ALTER_CONFIGS, Kind.TOPIC),)),
-    "AlterReplicaLogDirs": ApiPermission((_cluster(Action.ALTER, Action.CLUSTER_ACTION),)),
-    "DescribeLogDirs": ApiPermission((_cluster(Action.DESCRIBE),)),
+    "WriteTxnMarkers": ApiPermission((_cluster(AccessAction.CLUSTER_ACTION, AccessAction.ALTER),)),
+    "TxnOffsetCommit": ApiPermission((_WRITE_TRANSACTION, _group(AccessAction.READ)), (_topics(AccessAction.READ),)),
+    "DescribeAcls": ApiPermission((_cluster(AccessAction.DESCRIBE),)),
+    "CreateAcls": ApiPermission((_cluster(AccessAction.ALTER),)),
+    "DeleteAcls": ApiPermission((_cluster(AccessAction.ALTER),)),
+    "DescribeConfigs": ApiPermission(within=_CONFIGS, pairs=((AccessAction.DESCRIBE_CONFIGS, Kind.TOPIC),)),
+    "AlterConfigs": ApiPermission(within=_CONFIGS, pairs=((AccessAction.ALTER_CONFIGS, Kind.TOPIC),)),
+    "AlterReplicaLogDirs": ApiPermission((_cluster(AccessAction.ALTER, AccessAction.CLUSTER_ACTION),)),
+    "DescribeLogDirs": ApiPermission((_cluster(AccessAction.DESCRIBE),)),
     "SaslAuthenticate": _OPEN,
-    "CreatePartitions": ApiPermission(rows=(_topics(Action.ALTER, response_field="results"),)),
-    "DeleteGroups": ApiPermission(rows=(Rows("groups_names", "results", Action.DELETE, Kind.GROUP),)),
-    "ElectLeaders": ApiPermission((_cluster(Action.ALTER, Action.CLUSTER_ACTION),)),
-    "IncrementalAlterConfigs": ApiPermission(within=_CONFIGS, pairs=((Action.ALTER_CONFIGS, Kind.TOPIC),)),
-    "OffsetDelete": ApiPermission((_group(Action.DELETE),), (_topics(Action.READ),)),
-    "DescribeUserScramCredentials": ApiPermission((_cluster(Action.DESCRIBE),)),
-    "AlterUserScramCredentials": ApiPermission((_cluster(Action.ALTER),)),
-    "DescribeQuorum": ApiPermission((_cluster(Action.DESCRIBE),)),
+    "CreatePartitions": ApiPermission(rows=(_topics(AccessAction.ALTER, response_field="results"),)),
+    "DeleteGroups": ApiPermission(rows=(RowNeeds("groups_names", "results", AccessAction.DELETE, Kind.GROUP),)),
+    "ElectLeaders": ApiPermission((_cluster(AccessAction.ALTER, AccessAction.CLUSTER_ACTION),)),
+    "IncrementalAlterConfigs": ApiPermission(within=_CONFIGS, pairs=((AccessAction.ALTER_CONFIGS, Kind.TOPIC),)),
+    "OffsetDelete": ApiPermission((_group(AccessAction.DELETE),), (_topics(AccessAction.READ),)),
+    "DescribeUserScramCredentials": ApiPermission((_cluster(AccessAction.DESCRIBE),)),
+    "AlterUserScramCredentials": ApiPermission((_cluster(AccessAction.ALTER),)),
+    "DescribeQuorum": ApiPermission((_cluster(AccessAction.DESCRIBE),)),
     "DescribeCluster": _OPEN,
-    "DescribeProducers": ApiPermission(rows=(_topics(Action.READ),)),
+    "DescribeProducers": ApiPermission(rows=(_topics(AccessAction.READ),)),
     "DescribeTransactions": ApiPermission(
-        rows=(Rows("transactional_ids", "transaction_states", Action.DESCRIBE, Kind.TRANSACTIONAL_ID),),
+        rows=(RowNeeds("transactional_ids", "transaction_states", AccessAction.DESCRIBE, Kind.TRANSACTIONAL_ID),),
     ),
     "ListTransactions": ApiPermission(
         shown=Shown("transaction_states", Kind.TRANSACTIONAL_ID, "transactional_id"),
     ),
     "ConsumerGroupHeartbeat": ApiPermission(
-        (_group(Action.READ),), within="describe on the topics of its subscription", pairs=((Action.READ, Kind.GROUP),)
+        (_group(AccessAction.READ),),
+        within="describe on the topics of its subscription",
+        pairs=((AccessAction.READ, Kind.GROUP),),
     ),
-    "ConsumerGroupDescribe": ApiPermission(rows=(Rows("group_ids", "groups", Action.DESCRIBE, Kind.GROUP),)),
-    "ListConfigResources": ApiPermission((_cluster(Action.DESCRIBE_CONFIGS),)),
+    "ConsumerGroupDescribe": ApiPermission(rows=(RowNeeds("group_ids", "groups", AccessAction.DESCRIBE, Kind.GROUP),)),
+    "ListConfigResources": ApiPermission((_cluster(AccessAction.DESCRIBE_CONFIGS),)),
     "DescribeTopicPartitions": ApiPermission(
-        within="describe on each topic; all topics: those that one may see", pairs=((Action.DESCRIBE, Kind.TOPIC),)
+        within="describe on each topic; all topics: those that one may see",
+        pairs=((AccessAction.DESCRIBE, Kind.TOPIC),),
     ),
     "ShareGroupHeartbeat": ApiPermission(
-        (_group(Action.READ),), within="describe on the topics of its subscription", pairs=((Action.READ, Kind.GROUP),)
+        (_group(AccessAction.READ),),
+        within="describe on the topics of its subscription",
+        pairs=((AccessAction.READ, Kind.GROUP),),
     ),
-    "ShareGroupDescribe": ApiPermission(rows=(Rows("group_ids", "groups", Action.DESCRIBE, Kind.GROUP),)),
+    "ShareGroupDescribe": ApiPermission(rows=(RowNeeds("group_ids", "groups", AccessAction.DESCRIBE, Kind.GROUP),)),
     "ShareFetch": ApiPermission(
-        (_group(Action.READ),), within="read on each topic of the session", pairs=((Action.READ, Kind.TOPIC),)
+        (_group(AccessAction.READ),),
+        within="read on each topic of the session",
+        pairs=((AccessAction.READ, Kind.TOPIC),),
     ),
-    "ShareAcknowledge": ApiPermission((_group(Action.READ),), (_topics(Action.READ, response_field="responses"),)),
-    "DescribeShareGroupOffsets": ApiPermission(rows=(Rows("groups", "groups", Action.DESCRIBE, Kind.GROUP),)),
+    "ShareAcknowledge": ApiPermission(
+        (_group(AccessAction.READ),), (_topics(AccessAction.READ, response_field="responses"),)
+    ),
+    "DescribeShareGroupOffsets": ApiPermission(rows=(RowNeeds("groups", "groups", AccessAction.DESCRIBE, Kind.GROUP),)),
     "AlterShareGroupOffsets": ApiPermission(
-        (_group(Action.READ),), (_topics(Action.READ, response_field="responses"),)
+        (_group(AccessAction.READ),), (_topics(AccessAction.READ, response_field="responses"),)
     ),
     "DeleteShareGroupOffsets": ApiPermission(
-        (_group(Action.DELETE),), (_topics(Action.READ, response_field="responses"),)
+        (_group(AccessAction.DELETE),), (_topics(AccessAction.READ, response_field="responses"),)
     ),
 }
 
 
-def pairs_of(row: ApiPermission) -> list[tuple[tuple[Action, Kind], ...]]:
+def pairs_of(row: ApiPermission) -> list[tuple[tuple[AccessAction, Kind], ...]]:
     """The needs of an API without names: of each, its alternatives."""
     found = [tuple((action, whole.kind) for action in whole.actions) for whole in row.whole]
     found += [

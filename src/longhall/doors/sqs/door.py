@@ -12,7 +12,7 @@ from longhall.doors.sqs.addresses import queue_of_url
 from longhall.doors.sqs.limits import SendRate, SqsLimits
 from longhall.doors.sqs.wire.faults import THROTTLED, SqsError
 from longhall.doors.sqs.wire.results import Result
-from longhall.front.identity import ANONYMOUS, Principal, caller_of
+from longhall.front.identity import Principal, caller_of
 from longhall.queues.messages import QueueView
 from longhall.service.queue_operations import DescribeQueue
 from longhall.service.router import Router
@@ -101,9 +101,20 @@ class Caller:
 
     __slots__ = ("host", "identity", "scheme", "sender", "trace")
 
-    def __init__(self, host: str, principal: Principal, trace: str = "", address: str = "", scheme: str = "") -> None:
+    def __init__(
+        self,
+        host: str,
+        principal: Principal,
+        trace: str = "",
+        address: str = "",
+        scheme: str = "",
+        is_tls: bool = False,
+        action: str = "",
+    ) -> None:
         self.host = host
         self.scheme = scheme  # Of its connection: a balancer may have ended TLS; empty for that of the door.
         self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
-        self.identity = NOBODY_IN_PARTICULAR if principal is ANONYMOUS else caller_of(principal, address)
+        self.identity = (
+            NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls, action)
+        )

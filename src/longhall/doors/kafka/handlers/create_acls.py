@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.directory.access_rules import Rule
+from longhall.directory.access_rules import AccessRule
 from longhall.doors.kafka.acls import rule_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -13,7 +13,7 @@ from longhall.service.access_operations import ChangeAccess
 
 
 async def handle(door: Door, request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
-    rules: list[Rule] = []
+    rules: list[AccessRule] = []
     results: list[CreateAclsResponseResult] = []
     for creation in request.creations:
         try:

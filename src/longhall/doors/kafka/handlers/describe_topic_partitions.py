@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.directory.access_rules import Action, Kind
+from longhall.directory.access_rules import AccessAction, Kind
 from longhall.doors.kafka.authorization import may_describe, topic_error
 from longhall.doors.kafka.authorized_operations import operations_of
 from longhall.doors.kafka.connection import Call
@@ -34,7 +34,7 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
     response = DescribeTopicPartitionsResponse()
     placements = Placements(door.hall, door.node_id)
     for name in names:
-        refused = topic_error(door, call.caller, Action.DESCRIBE, name)
+        refused = topic_error(door, call.caller, AccessAction.DESCRIBE, name)
         if refused:
             response.topics.append(DescribeTopicPartitionsResponseTopic(name=name, error_code=refused))
             continue

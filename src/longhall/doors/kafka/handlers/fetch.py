@@ -12,7 +12,7 @@ from functools import partial
 from longhall.broker.fetch import Fetch, PartitionFetch
 from longhall.broker.fetch_filter import FILTERED_BYTES_MAX, filter_batches
 from longhall.broker.large_fetch import has_large, join_large
-from longhall.directory.access_rules import Action
+from longhall.directory.access_rules import AccessAction
 from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -85,7 +85,7 @@ def _topic_error(door: Door, call: Call, name: str) -> int:
     """0, or the error of a topic that the client may not read."""
     if door.access is None or not door.access.active:
         return 0
-    return topic_error(door, call.caller, Action.READ, name)
+    return topic_error(door, call.caller, AccessAction.READ, name)
 
 
 def refuse(door: Door, call: Call) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final, TypeVar, cast
 
 from longhall.cluster.rpc.operation import Caller
-from longhall.directory.access_rules import CLUSTER_NAME, Action, Kind
+from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, Kind
 from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.authorization import may_describe
 from longhall.doors.kafka.authorized_operations import NOT_ASKED, operations_of
@@ -108,15 +108,15 @@ def _refusal(
     access = door.access
     assert access is not None
     if asked.topic_id != NO_ID:
-        if not name or access.would_allow(caller, Action.DESCRIBE, Kind.TOPIC, name):
+        if not name or access.would_allow(caller, AccessAction.DESCRIBE, Kind.TOPIC, name):
             return None
         return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC_ID), topic_id=asked.topic_id, name=None)
-    if not access.allows(caller, Action.DESCRIBE, Kind.TOPIC, name):
+    if not access.allows(caller, AccessAction.DESCRIBE, Kind.TOPIC, name):
         return MetadataResponseTopic(error_code=TOPIC_REFUSED, name=name)
     if name in door.hall.routes or not may_create:
         return None
-    may = access.would_allow(caller, Action.CREATE, Kind.CLUSTER, CLUSTER_NAME)
-    if may or access.allows(caller, Action.CREATE, Kind.TOPIC, name):
+    may = access.would_allow(caller, AccessAction.CREATE, Kind.CLUSTER, CLUSTER_NAME)
+    if may or access.allows(caller, AccessAction.CREATE, Kind.TOPIC, name):
         return None
     return MetadataResponseTopic(error_code=TOPIC_REFUSED, name=name)
 

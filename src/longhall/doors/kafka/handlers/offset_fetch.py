@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from longhall.directory.access_rules import Action
+from longhall.directory.access_rules import AccessAction
 from longhall.doors.kafka.authorization import may_describe, topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -82,7 +82,7 @@ def _seen(
     """The topics that the client may see, and with their error those that it named and may not see."""
     if everything:
         return [(name, rows, 0) for name, rows in found.items() if may_describe(door, call.caller, name)]
-    return [(name, rows, topic_error(door, call.caller, Action.DESCRIBE, name)) for name, rows in found.items()]
+    return [(name, rows, topic_error(door, call.caller, AccessAction.DESCRIBE, name)) for name, rows in found.items()]
 
 
 def _partition(row_class: type[Row], found: FetchedOffset, refused: int) -> Row:

@@ -12,7 +12,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.produced import Sent
 from longhall.broker.send import send, wait
-from longhall.directory.access_rules import Action, Kind
+from longhall.directory.access_rules import AccessAction, Kind
 from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -210,10 +210,10 @@ def _refused_parts(door: Door, call: Call, request: ProduceRequest) -> list[int]
     caller, access = call.caller, door.access
     assert access is not None
     transactional_id = request.transactional_id
-    if transactional_id and not access.allows(caller, Action.WRITE, Kind.TRANSACTIONAL_ID, transactional_id):
+    if transactional_id and not access.allows(caller, AccessAction.WRITE, Kind.TRANSACTIONAL_ID, transactional_id):
         return [TRANSACTIONAL_ID_REFUSED] * len(request.parts)
     names = [part.topic or door.hall.topic_name(part.topic_id) for part in request.parts]
-    return [topic_error(door, caller, Action.WRITE, name) for name in names]
+    return [topic_error(door, caller, AccessAction.WRITE, name) for name in names]
 
 
 def _await_commit(hall: Hall, produced: Produced, partition: Partition, number: int, sent: Sent, acks: int) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from longhall.broker.share.acquisition import Wanted
 from longhall.broker.share.share_fetch import ShareTarget, fetch_shared
-from longhall.directory.access_rules import Action
+from longhall.directory.access_rules import AccessAction
 from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -77,7 +77,7 @@ async def handle(door: Door, request: ShareFetchRequest, call: Call) -> ShareFet
 
 def _refusal(door: Door, call: Call, place: Place) -> ShareRefusal | None:
     """The refusal of a partition whose topic the client may not read; checked each time, because a session lasts."""
-    error = topic_error(door, call.caller, Action.READ, door.hall.topic_name(place[0]))
+    error = topic_error(door, call.caller, AccessAction.READ, door.hall.topic_name(place[0]))
     return ShareRefusal(error, "Topic authorization failed.") if error else None
 
 
