@@ -104,9 +104,13 @@ def route_line(route: str, row: RoutePermission) -> Line:
     """The line of an HTTP route."""
     if row.need is None:
         cells = (ALWAYS,) * len(ROLES) if "everybody" in row.note else ("as above",) * len(ROLES)
-        return Line(f"`{route}`", row.note, cells)
+        return Line(_shown(route), row.note, cells)
     pair = ((row.need.action, row.need.kind),)
-    return Line(f"`{route}`", words([pair]), _cells([pair], is_listed=False))
+    return Line(_shown(route), words([pair]), _cells([pair], is_listed=False))
+
+
+def _shown(route: str) -> str:
+    return route.replace("*", "NAME")
 
 
 def unguarded() -> list[str]:

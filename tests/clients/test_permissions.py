@@ -309,6 +309,42 @@ def test_sqs_denies_as_aws_does(secured: tuple[Node, Administrator]) -> None:
     assert boss.receive_message(QueueUrl=url)["Messages"][0]["Body"] == "1"
 
 
+def test_the_policy_of_a_queue_holds_at_every_door(secured: tuple[Node, Administrator]) -> None:
+    node, root = secured
+    root.add_user("guest-sender")
+    boss = sqs_of(node, root, ROOT)
+    url = boss.create_queue(QueueName="sqs-policy")["QueueUrl"]
+    arn = boss.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    sender = sqs_of(node, root, "guest-sender")
+    assert sqs_error(lambda: sender.send_message(QueueUrl=url, MessageBody="1"))[0].endswith("NonExistentQueue")
+    boss.add_permission(QueueUrl=url, Label="all", AWSAccountIds=["000000000000"], Actions=["SendMessage"])
+    sender.send_message_batch(QueueUrl=url, Entries=[{"Id": "a", "MessageBody": "1"}])
+    assert sqs_error(lambda: sender.receive_message(QueueUrl=url))[0] == "AccessDenied"
+    message = {"messages": [{"body": "2"}]}
+    assert root.status("POST", "queues/sqs-policy/messages", message, basic("guest-sender")) == 200
+    boss.remove_permission(QueueUrl=url, Label="all")
+    assert sqs_error(lambda: sender.send_message(QueueUrl=url, MessageBody="3"))[0].endswith("NonExistentQueue")
+    allow(root, "user:guest-sender", "write", "queue", "sqs-policy")
+    sender.send_message(QueueUrl=url, MessageBody="4")
+    deny = {
+        "Effect": "Deny",
+        "Principal": {"AWS": "arn:aws:iam::000000000000:user/guest-sender"},
+        "Action": "sqs:SendMessage",
+        "Resource": arn,
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}, "IpAddress": {"aws:SourceIp": "127.0.0.0/8"}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [deny]})
+    boss.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+    assert sqs_error(lambda: sender.send_message(QueueUrl=url, MessageBody="5"))[0] == "AccessDenied"
+    assert root.status("POST", "queues/sqs-policy/messages", message, basic("guest-sender")) == 403
+    errors: list[Any] = []
+    producer = producer_of(sasl(node, "guest-sender"))
+    producer.produce("sqs-policy", b"6", on_delivery=lambda error, _: errors.append(error))
+    producer.flush(10)
+    assert errors[0].name() == "TOPIC_AUTHORIZATION_FAILED"
+    boss.send_message(QueueUrl=url, MessageBody="administrators are not denied")
+
+
 # AMQP
 
 
@@ -465,6 +501,8 @@ def test_http_says_403_and_hides_what_one_may_not_see(secured: tuple[Node, Admin
     with pytest.raises(urllib.error.HTTPError) as refused:
         root.ask("DELETE", "queues/web-q", header=header)
     assert json.loads(refused.value.read())["code"] == "access-refused"
+    with urllib.request.urlopen(f"http://{root.http}/metrics", timeout=30) as metrics:
+        assert b'longhall_access_refused_total{action="delete",kind="queue"} ' in metrics.read()
     revoke(root, rule)
     assert root.status("POST", "queues/web-q/receive", {}, header) == 404
     root.ask("PUT", "access/roles/web", {"roles": ["consumer"]})

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from longhall.coordination.ensemble import Ensemble
-from longhall.front.tls import client_context
+from longhall.world.tls_files import client_context
 from soak.cluster import Cluster, wait_until
 from tests.front.certificates import TestAuthority
 

@@ -14,7 +14,7 @@ from longhall.cli.certificate_maker import (
     make_server,
     write_identity,
 )
-from longhall.front.tls import client_context
+from longhall.world.tls_files import client_context
 
 DAYS = 30
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from longhall.errors import LonghallError
-from longhall.front.tls import TlsContexts, TlsFiles, client_context
+from longhall.front.tls import TlsContexts, TlsFiles
+from longhall.world.tls_files import client_context
 from tests.front.certificates import TestAuthority
 
 

@@ -105,14 +105,14 @@ def explain(
     action: ActionArgument,
     resource: ResourceArgument,
     options: ApiOptions,
-    address: Annotated[str, typer.Option("--address", help="As if it came from there.")] = "",
+    client: Annotated[str, typer.Option("--from", metavar="ADDRESS", help="As if it came from there.")] = "",
     tls: Annotated[bool, typer.Option("--tls", help="As if it was encrypted.")] = False,
 ) -> None:
     """Say whether a user may do something, and which rules decide it. The exit code is 1 if it may not."""
     kind, name, pattern = parsed_resource(resource)
     if pattern != "literal":
         raise CommandError("name one resource: a decision is about a name, not about a pattern", Exit.USAGE)
-    query = {"user": user, "action": action, "kind": kind, "name": name, "address": address, "tls": str(tls).lower()}
+    query = {"user": user, "action": action, "kind": kind, "name": name, "address": client, "tls": str(tls).lower()}
     found = options.open_client().ask("GET", "access/explain", dict[str, Any], query=query)
     if options.output is Format.JSON:
         show_json(found)

@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Mapping, MutableMapping
 from typing import Final, NamedTuple
 
-from longhall.front.tls import client_context
+from longhall.world.tls_files import client_context
 
 _VARIABLES: Final = ("LONGHALL_CA", "LONGHALL_CLIENT_CERTIFICATE", "LONGHALL_CLIENT_KEY")
 

@@ -20,7 +20,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple, Protocol, final
 
 from longhall.front.certificate_names import CertificateNames, UserNames, names_of, names_of_common_name
 from longhall.front.handshake_refusals import (
@@ -41,7 +41,6 @@ from longhall.front.origins import IntroducedTransport, Origin
 from longhall.front.proxy_protocol import LINE_BYTES_MAX, HeaderReader, Introduction, ProxyError
 from longhall.front.tls import handshake_alert
 from longhall.world.ports import Listener
-from longhall.world.real.network import RealNetwork
 
 ACCEPTS_MAX: Final = 64  # Connections that are accepted in one turn of the loop.
 UNREAD_BYTES_MAX: Final = 64 * 1024
@@ -66,12 +65,28 @@ class Rules(NamedTuple):
     handshakes_max: int = 256
 
 
+class SocketNetwork(Protocol):
+    """A network of real sockets."""
+
+    async def bind(self, host: str, port: int) -> list[socket.socket]:
+        """Listening sockets, all with the same port."""
+
+    async def connect(
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        context: ssl.SSLContext | None = None,
+    ) -> asyncio.BaseProtocol:
+        """Open a connection, with TLS if there is a context."""
+
+
 @final
 class EntranceNetwork:
     """A `Network` whose listeners follow these rules. Connections that go out use TLS if there is a context."""
 
     def __init__(
-        self, below: RealNetwork, rules: Rules, connect_context: Callable[[], ssl.SSLContext] | None = None
+        self, below: SocketNetwork, rules: Rules, connect_context: Callable[[], ssl.SSLContext] | None = None
     ) -> None:
         self.not_admitted = NotAdmittedCount(rules.door)
         self._below = below

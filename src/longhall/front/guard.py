@@ -16,7 +16,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
+
+import msgspec
 
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, AccessAction, Kind, decode_roles, decode_rule
@@ -27,6 +29,7 @@ from longhall.errors import Code, LonghallError
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
 from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
 from longhall.front.permissions import AccessModel, Explanation, Need, Permissions, RequestOrigin
+from longhall.front.queue_policy import ACCOUNT, PolicyCaller, PolicyVerdict, verdict
 from longhall.front.roles import ADMINISTRATOR
 from longhall.queues.messages import QueueView
 from longhall.service import exchange_operations as exchanges
@@ -56,12 +59,6 @@ class AccessRefused(LonghallError):
         self.hidden = hidden
 
 
-class QueueLookup(Protocol):
-    """The settings of queues that this process knows."""
-
-    def view(self, name: str) -> QueueView | None: ...
-
-
 @final
 class AccessGuard(DirectoryObserver):
     """The permissions of all callers of one process."""
@@ -70,19 +67,21 @@ class AccessGuard(DirectoryObserver):
         self,
         directory: Directory,
         now_ms: Callable[[], int],
-        views: QueueLookup,
+        view: Callable[[str], QueueView | None],
         *,
         authenticates: Callable[[], bool],
         mode: str = ENFORCE,
     ) -> None:
-        """`authenticates`: whether clients have to log in, asked after every change of the directory."""
+        """`view`: the queues that this process knows. `authenticates`: whether clients have to log in, asked after
+        every change of the directory.
+        """
         self.active = False
         self.mode = mode
         self.refused: Counter[str] = Counter()  # By action and kind.
         self.reported: Counter[tuple[str, str]] = Counter()  # By user and need, in report-only mode.
         self._directory = directory
         self._now_ms = now_ms
-        self._views = views
+        self._view = view
         self._authenticates = authenticates
         self._model = AccessModel()
         self._is_stale = True
@@ -126,7 +125,7 @@ class AccessGuard(DirectoryObserver):
         if not self.active or caller.kind == ADMINISTRATOR_KIND:
             return True
         need = Need(action, kind, name)
-        if self._permissions(caller).allows(need, self._origin(caller)):
+        if self._has_one(caller, self._permissions(caller), (need,), self._origin(caller)):
             return True
         return self._note(caller, need)
 
@@ -134,7 +133,7 @@ class AccessGuard(DirectoryObserver):
         """The same for what is only shown: nothing is counted. In report-only mode everything is shown."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND or self.mode == REPORT:
             return True
-        return self._permissions(caller).allows(Need(action, kind, name), self._origin(caller))
+        return self._has_one(caller, self._permissions(caller), (Need(action, kind, name),), self._origin(caller))
 
     def allows_some(self, caller: Caller, action: AccessAction, kind: Kind) -> bool:
         """True if there is a name with which the caller may do this."""
@@ -156,15 +155,13 @@ class AccessGuard(DirectoryObserver):
             return
         permissions, origin = self._permissions(caller), self._origin(caller)
         for alternatives in needs:
-            if len(alternatives) == 1:
-                if permissions.allows(alternatives[0], origin):
-                    continue
-            elif _allows_one(permissions, alternatives, origin):
+            if self._has_one(caller, permissions, alternatives, origin):
                 continue
             need = alternatives[0]
             if not self._note(caller, need):
                 described = Need(AccessAction.DESCRIBE, need.kind, need.name)
-                hidden = need.kind in _QUEUES and not permissions.allows(described, origin)
+                asked = msgspec.structs.replace(caller, action="")
+                hidden = need.kind in _QUEUES and not self._has_one(asked, permissions, (described,), origin)
                 raise AccessRefused(caller.identity, need, hidden)
 
     def now_ms(self) -> int:
@@ -183,6 +180,30 @@ class AccessGuard(DirectoryObserver):
         return self._of_user(user).explain(need, origin)
 
     # Inside
+
+    def _has_one(
+        self, caller: Caller, permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin
+    ) -> bool:
+        """True if one alternative is allowed, by a rule or by the policy of the queue, and none is denied."""
+        policies = [self._policy_verdict(caller, need, origin) for need in alternatives]
+        if PolicyVerdict.DENIED in policies:
+            return False
+        if PolicyVerdict.ALLOWED in policies:
+            return not any(permissions.denies(need, origin) for need in alternatives)
+        if len(alternatives) == 1:
+            return permissions.allows(alternatives[0], origin)
+        return _allows_one(permissions, alternatives, origin)
+
+    def _policy_verdict(self, caller: Caller, need: Need, origin: RequestOrigin) -> PolicyVerdict:
+        """What the policy of a queue says, if it has one."""
+        view = self._view(need.name) if need.kind in _QUEUES else None
+        text = view.settings.door.get("Policy", "") if view is not None else ""
+        if not text:
+            return PolicyVerdict.SILENT
+        user = caller.identity if caller.kind == USER_KIND else ""
+        roles = tuple(self.roles_of(user)) if user else ()
+        arn = f"arn:aws:sqs:us-east-1:{ACCOUNT}:{need.name}"
+        return verdict(text, arn, need.action, PolicyCaller(user, roles, origin, caller.action))
 
     def _permissions(self, caller: Caller) -> Permissions:
         # The name of an anonymous client is one that nobody has checked.
@@ -223,7 +244,7 @@ class AccessGuard(DirectoryObserver):
 
     def _letter_needs(self, op: queues.CreateQueue | queues.ConfigureQueue) -> list[Alternatives]:
         """Who sends the dead messages of a queue elsewhere writes there. What stays as it is needs nothing."""
-        view = self._views.view(op.queue) if isinstance(op, queues.ConfigureQueue) else None
+        view = self._view(op.queue) if isinstance(op, queues.ConfigureQueue) else None
         before = view.settings if view is not None else None
         letters = op.settings.dead_letters
         needs: list[Alternatives] = []
@@ -245,8 +266,10 @@ class AccessGuard(DirectoryObserver):
             return None
         permissions, origin = self._permissions(caller), self._origin(caller)
 
+        asked = msgspec.structs.replace(caller, action="")  # A list is no action at the queues that it shows.
+
         def sees(kind: Kind, name: str) -> bool:
-            return permissions.allows(Need(AccessAction.DESCRIBE, kind, name), origin)
+            return self._has_one(asked, permissions, (Need(AccessAction.DESCRIBE, kind, name),), origin)
 
         def sees_binding(one: exchanges.BindingView) -> bool:
             if not sees(Kind.EXCHANGE, exchange_name(one.host, one.source)):

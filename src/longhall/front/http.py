@@ -38,7 +38,6 @@ from longhall.front.http_states import (
     SCHEDULED,
     STOPPED,
 )
-from longhall.front.identity import is_encrypted
 from longhall.front.origins import Origin, origin_of
 
 SLOTS_MAX: Final = 32  # Requests of one connection that are under way; more of them wait, unread where that can be.
@@ -67,7 +66,6 @@ class HttpConnection:
         self.loop = loop
         self.peer = ""
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
-        self.is_tls = False
         self.state = OPEN
         self.active_s = 0.0  # The time of the last whole request or of the last answer.
         self.stalled_since_s = 0.0  # Since when the client has not read what was written; 0 if it reads.
@@ -117,7 +115,6 @@ class HttpConnection:
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
         self.origin = origin_of(transport)
-        self.is_tls = is_encrypted(transport)
         self.active_s = self.loop.time()
         if transport.get_extra_info("carried"):  # Another node forwards it, and has authenticated the client.
             self.know()

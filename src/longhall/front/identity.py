@@ -17,11 +17,11 @@ This module does not know how a client proves its identity (`front/authenticator
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, NamedTuple
 
 from longhall.cluster.rpc.operation import Caller
 from longhall.directory.accounts import DEFAULT_TENANT
+from longhall.front.origins import Origin
 
 ANONYMOUS_KIND: Final = ""
 USER_KIND: Final = "user"
@@ -59,15 +59,14 @@ def principal_of_key(access_key: str) -> Principal:
     return Principal(DEFAULT_TENANT, access_key, ADMINISTRATOR_KIND)
 
 
-def caller_of(principal: Principal, address: str, tls: bool = False) -> Caller:
+def caller_of(principal: Principal, address: str, tls: bool = False, action: str = "") -> Caller:
     """The caller of operations that this client asks for."""
-    return Caller(principal.user, address, principal.tenant, principal.kind, tls)
+    return Caller(principal.user, address, principal.tenant, principal.kind, tls, action)
 
 
-def is_encrypted(transport: asyncio.BaseTransport) -> bool:
+def is_encrypted(origin: Origin | None) -> bool:
     """True if a client's connection is encrypted: by this process, or by a trusted one in front of it."""
-    origin = transport.get_extra_info("origin")
-    return bool(getattr(origin, "is_tls", False)) or transport.get_extra_info("ssl_object") is not None
+    return origin is not None and origin.is_tls
 
 
 def principal_of(caller: Caller) -> Principal:

@@ -234,10 +234,11 @@ def holds(rule: AccessRule, origin: RequestOrigin) -> bool:
         return False
     if origin.now_ms < rule.from_ms or (rule.until_ms and origin.now_ms >= rule.until_ms):
         return False
-    return not rule.addresses or _is_within(origin.address, rule.addresses)
+    return not rule.addresses or is_within(origin.address, rule.addresses)
 
 
-def _is_within(address: str, networks: tuple[str, ...]) -> bool:
+def is_within(address: str, networks: tuple[str, ...]) -> bool:
+    """True if an address belongs to one of these networks."""
     try:
         client = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

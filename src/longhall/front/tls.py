@@ -13,12 +13,12 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-import stat
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, final
 
-from longhall.errors import Code, LonghallError
+from longhall.errors import LonghallError
+from longhall.world.tls_files import CIPHERS, client_context, load_authority, load_pair, refused
 
 if TYPE_CHECKING:
     from cryptography import x509  # Imported where it is used: nodes and commands without TLS do not need it.
@@ -28,8 +28,6 @@ ClientAuthentication = Literal["none", "optional", "required"]
 CERTIFICATES_MAX: Final = 256  # In the directory of further certificates.
 EXPIRY_WARNING_S: Final = 14 * 24 * 60 * 60
 
-_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20:!aNULL:!eNULL"
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _VERIFY: Final[Mapping[str, ssl.VerifyMode]] = {
     "none": ssl.CERT_NONE,
     "optional": ssl.CERT_OPTIONAL,
@@ -165,24 +163,6 @@ class TlsContexts:
         return tuple(_stamp(path) for path in paths)
 
 
-def client_context(
-    authority: str | None, certificate: str | None = None, key: str | None = None, setting: str = "tls"
-) -> ssl.SSLContext:
-    """A context for connections to others, whose certificates `authority` must have issued (None: one that the system
-    trusts). Certificate and key are those of this side. Raises LonghallError.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers(_CIPHERS)
-    if authority is None:
-        context.load_default_certs()
-    else:
-        _load_authority(context, authority, setting)
-    if certificate is not None:
-        _load_pair(context, certificate, key or certificate, setting)
-    return context
-
-
 def _listening_context(files: TlsFiles, client: ClientAuthentication, protocols: tuple[str, ...]) -> ssl.SSLContext:
     pairs = _pairs(files)
     contexts = [_one_listening(files, pair, client, protocols) for pair in pairs]
@@ -212,48 +192,18 @@ def _one_listening(
 ) -> ssl.SSLContext:
     context = _ListeningContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[files.version_min]
-    context.set_ciphers(_CIPHERS)
+    context.set_ciphers(CIPHERS)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    _load_pair(context, *pair, files.setting)
+    load_pair(context, *pair, files.setting)
     if protocols:
         context.set_alpn_protocols(list(protocols))
     if client != "none":
         if files.authority is None:
-            raise _refused(files.setting, f"client_authentication is {client}: name the authority of the clients'"
+            raise refused(files.setting, f"client_authentication is {client}: name the authority of the clients'"
                            " certificates with tls.client_ca")  # fmt: skip
-        _load_authority(context, files.authority, files.setting)
+        load_authority(context, files.authority, files.setting)
     context.verify_mode = _VERIFY[client]
     return context
-
-
-def _load_authority(context: ssl.SSLContext, path: str, setting: str) -> None:
-    try:
-        context.load_verify_locations(path)
-    except ssl.SSLError:
-        raise _refused(setting, f"{path} has no certificates in PEM") from None
-    except OSError as error:
-        raise _refused(setting, f"{path}: {error.strerror or error}") from None
-
-
-def _load_pair(context: ssl.SSLContext, certificate: str, key: str, setting: str) -> None:
-    try:
-        if os.stat(key).st_mode & _OTHERS:
-            raise _refused(setting, f"the private key {key} can be read or changed by others: chmod 600 {key}")
-        os.stat(certificate)
-        context.load_cert_chain(certificate, key, password=_no_password)
-    except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
-            raise _refused(setting, f"{key} is not the private key of the certificate {certificate}") from None
-        raise _refused(
-            setting, f"{certificate} and {key} have to be a certificate and its private key, in PEM and not encrypted"
-        ) from None
-    except OSError as error:
-        raise _refused(setting, f"{error.filename or certificate}: {error.strerror or error}") from None
-
-
-def _no_password() -> str:
-    """Without this, OpenSSL would ask at the terminal for the password of an encrypted key."""
-    return ""
 
 
 def _pairs(files: TlsFiles) -> list[tuple[str, str]]:
@@ -262,9 +212,9 @@ def _pairs(files: TlsFiles) -> list[tuple[str, str]]:
     if files.directory:
         further = _in_directory(files.directory)
         if not os.path.isdir(files.directory):
-            raise _refused(files.setting, f"{files.directory} is no directory")
+            raise refused(files.setting, f"{files.directory} is no directory")
         if len(further) > CERTIFICATES_MAX:
-            raise _refused(files.setting, f"{files.directory} has more than {CERTIFICATES_MAX} certificates")
+            raise refused(files.setting, f"{files.directory} has more than {CERTIFICATES_MAX} certificates")
         pairs += further
     return pairs
 
@@ -309,8 +259,4 @@ def _read(path: str, setting: str) -> x509.Certificate:
         with open(path, "rb") as file:
             return x509.load_pem_x509_certificate(file.read())
     except (OSError, ValueError) as error:
-        raise _refused(setting, f"{path} is no certificate in PEM ({error})") from None
-
-
-def _refused(setting: str, what: str) -> LonghallError:
-    return LonghallError(Code.INVALID_CONFIGURATION, f"{setting}: {what}")
+        raise refused(setting, f"{path} is no certificate in PEM ({error})") from None

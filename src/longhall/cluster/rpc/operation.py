@@ -34,6 +34,7 @@ class Caller(msgspec.Struct, array_like=True, frozen=True):
     tenant: str = ""  # Empty without authentication.
     kind: str = ""  # See `front/identity.py`; empty without authentication.
     tls: bool = False  # True if the client's connection is encrypted.
+    action: str = ""  # The name of the request at a door whose policies name it: SQS.
 
 
 NOBODY_IN_PARTICULAR: Final = Caller()

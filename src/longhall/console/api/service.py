@@ -32,7 +32,7 @@ from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.calls import HttpCall
 from longhall.front.guard import AccessGuard
-from longhall.front.identity import ANONYMOUS, Principal, caller_of
+from longhall.front.identity import ANONYMOUS, Principal, caller_of, is_encrypted
 from longhall.front.origins import Origin
 from longhall.front.refused_requests import RefusedRequests
 from longhall.service.router import Router
@@ -183,7 +183,7 @@ class Api:
                 dict(fields),
                 call.body,
                 kind,
-                caller_of(who, call.connection.peer, call.connection.is_tls),
+                caller_of(who, call.connection.peer, is_encrypted(call.connection.origin)),
                 wanted,
             )
             return Work(self._answer(route, asked), route.waits)

@@ -31,15 +31,11 @@ from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.handlers.table import HANDLERS
-from longhall.doors.amqp.handshake import CHANNELS_MAX, FRAME_MAX, Handshake
-from longhall.doors.amqp.heartbeats import Heartbeats
 from longhall.doors.amqp.intake import Intake
-from longhall.doors.amqp.logins import ConnectionLogins
-from longhall.doors.amqp.method_decoder import decode_method
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
-from longhall.doors.amqp.virtual_host import has_virtual_host
+from longhall.doors.amqp.virtual_host import refusal_of_host
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import (
     BODY,
@@ -53,11 +49,9 @@ from longhall.doors.amqp.wire.frames import (
     decode_content_header,
     method_frame,
 )
-from longhall.doors.amqp.wire.methods import METHODS, Arguments
+from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
-from longhall.front.handshake_refusals import note_tls
-from longhall.front.identity import caller_of, is_encrypted
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -66,6 +60,9 @@ if TYPE_CHECKING:
 
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 HANDSHAKE_FRAME_MAX: Final = 8192
+CHANNELS_MAX: Final = 2047
+FRAME_MAX: Final = 131_072
+HEARTBEAT_S: Final = 60
 CLOSE_S: Final = 5.0  # How long a close_ok is waited for.
 
 _log = logging.getLogger("longhall.amqp")
@@ -79,12 +76,10 @@ class AmqpConnection(asyncio.Protocol):
         self.server = server
         self.service = server.service
         self.peer = ""
-        self.is_tls = False
         self.origin = server.new_origin()
         self.host = "/"
         self.caller = Caller()
-        self._logins = ConnectionLogins(server, self.origin)
-        self.handshake = Handshake(self._logins.by_password, self._logins.by_certificate)
+        self.handshake = server.new_handshake(self)
         self.channels: dict[int, Channel] = {}
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
@@ -92,8 +87,7 @@ class AmqpConnection(asyncio.Protocol):
         self._consumer_keys = count(1)
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
-        self.is_over = False
-        self.is_closing = False
+        self.is_over = self.is_closing = False
         self.active_s = 0.0
         self.requests = 0
         self._loop = loop
@@ -102,13 +96,13 @@ class AmqpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received = b""
         self._out: list[bytes] = []
-        self._is_flushing = False
+        self._is_flushing = self._is_paused = False
         self._is_writable = True
-        self._is_paused = False
         self._intake = Intake(self, server.message_bytes_max)
         self._bodies = ContentAdmission(server.budget, self._pace, self._give_up_bodies)
         self.blockage = Blockage(server.alarms, self.write, self.worked)
-        self._heartbeats = Heartbeats(loop, lambda: self.write(HEARTBEAT_FRAME), self._is_gone)
+        self._last_received_s = self._last_sent_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Transport
@@ -117,17 +111,17 @@ class AmqpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         self.peer = self.origin.made(transport)
-        self.is_tls = is_encrypted(transport)
-        self._heartbeats.received_s = self.active_s = self._loop.time()
+        self._last_received_s = self.active_s = self._loop.time()
         if not self.server.opened(self):
             self._transport.abort()
             return
-        self._heartbeats.expect_handshake(self.server.handshake_s, self._handshake_over)
+        self._timer = self._loop.call_later(self.server.handshake_s, self._handshake_over)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_over = True
         self._transport = None
-        self._heartbeats.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._bodies.leave()
         self.blockage.close()
         for channel in self.channels.values():
@@ -148,7 +142,7 @@ class AmqpConnection(asyncio.Protocol):
             self._session.readable()
 
     def data_received(self, data: bytes) -> None:
-        self._heartbeats.received_s = self._loop.time()
+        self._last_received_s = self._loop.time()
         if self.is_over:
             return
         received = self._received + data if self._received else data
@@ -207,14 +201,12 @@ class AmqpConnection(asyncio.Protocol):
         if len(data) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(data):
             return 0
         if not data.startswith(PROTOCOL_HEADER):
-            note_tls("amqp", self.peer, data, self._loop.time())
+            self.origin.note_tls(data, self._loop.time())
             self.write(PROTOCOL_HEADER)
             self._flush()
             self.close()
             raise AmqpError(errors.FRAME_ERROR, "another protocol is spoken")
-        self.handshake.state = "start"
-        mechanisms = self._logins.mechanisms
-        self.write(method_frame(0, methods.CONNECTION_START, 0, 9, self.server.properties, mechanisms, b"en_US"))
+        self.write(self.handshake.begin(self.server.properties, self.origin.client))
         return len(PROTOCOL_HEADER)
 
     def _take_frames(self, data: bytes, at: int) -> int:
@@ -276,7 +268,7 @@ class AmqpConnection(asyncio.Protocol):
     def _take_connection_method(self, kind: int, data: bytes, at: int, stop: int) -> None:
         if kind != METHOD:
             raise AmqpError(errors.UNEXPECTED_FRAME, "channel 0 has no content")
-        method, arguments = decode_method(data, at, stop)
+        method, arguments = _decode(data, at, stop)
         self.requests += 1
         if self.handshake.state == "running" and method == methods.CONNECTION_CLOSE:
             self.publisher.flush()
@@ -298,12 +290,12 @@ class AmqpConnection(asyncio.Protocol):
             if reply:
                 self.write(reply)
             if method == methods.CONNECTION_TUNE_OK:
-                self._heartbeats.begin(self.handshake.heartbeat_s)
+                self._begin_heartbeats()
 
     def _take_unopened(self, kind: int, number: int, data: bytes, at: int, stop: int) -> None:
         if kind != METHOD:
             raise AmqpError(errors.CHANNEL_ERROR, "expected 'channel.open'")
-        method, _ = decode_method(data, at, stop)
+        method, _ = _decode(data, at, stop)
         if method in (methods.CHANNEL_CLOSE_OK, methods.CHANNEL_CLOSE):
             if method == methods.CHANNEL_CLOSE:
                 self.write(method_frame(number, methods.CHANNEL_CLOSE_OK))
@@ -320,7 +312,7 @@ class AmqpConnection(asyncio.Protocol):
     def _take_method(self, channel: Channel, data: bytes, at: int, stop: int) -> None:
         if channel.content is not None:
             raise AmqpError(errors.UNEXPECTED_FRAME, "expected the content of basic.publish, got a method instead")
-        method, arguments = decode_method(data, at, stop)
+        method, arguments = _decode(data, at, stop)
         if channel.is_closing:
             if method == methods.CHANNEL_CLOSE_OK:
                 self.channels.pop(channel.number, None)
@@ -412,16 +404,6 @@ class AmqpConnection(asyncio.Protocol):
             method_frame(channel.number, methods.CHANNEL_CLOSE, error.reply, error.short_text, class_id, method_id)
         )
 
-    def close_revoked(self) -> None:
-        """Close the channels with a consumer that the user may not have any more: its permissions have changed."""
-        if not self.service.is_guarded:
-            return
-        for channel, consumer in list(self.consumers.values()):
-            try:
-                self.service.check(consumer.operation(self.session_id, channel.number), self.caller)
-            except LonghallError as error:
-                self.fail(channel, errors.error_of(error), methods.BASIC_CONSUME)
-
     async def leave(self, channel: Channel) -> None:
         """End the consumers of a channel, and give back what it holds."""
         keys = [consumer.key for consumer in channel.consumers.values() if consumer.key]
@@ -459,15 +441,10 @@ class AmqpConnection(asyncio.Protocol):
             self.close()
 
     async def _open(self, host: str) -> None:
-        principal = self.handshake.principal
-        assert principal is not None
-        caller = caller_of(principal.shown_as(self.handshake.user), self.peer, self.is_tls)
-        if not self.service.may_enter(host, caller):
-            text = f"access to vhost '{host}' refused for user '{self.handshake.user}'"
-            self._refuse(AmqpError(errors.NOT_ALLOWED, text, methods.CONNECTION_OPEN))
-            return
-        if not await has_virtual_host(self.service, host):
-            self._refuse(AmqpError(errors.NOT_ALLOWED, f"vhost {host} not found", methods.CONNECTION_OPEN))
+        caller = self.handshake.caller(self.peer, self.origin.is_tls)
+        refusal = await refusal_of_host(self.service, host, self.handshake.user, caller)
+        if refusal:
+            self._refuse(AmqpError(errors.NOT_ALLOWED, refusal, methods.CONNECTION_OPEN))
             return
         self.host = host
         self.caller = caller
@@ -507,6 +484,11 @@ class AmqpConnection(asyncio.Protocol):
         """Messages for a consumer."""
         take_push(self, push, push.consumer == DIRECT)
 
+    def push_failed(self, consumer: int, error: LonghallError) -> None:
+        """Messages of a consumer cannot be opened, and go back: its channel is closed."""
+        if consumer in self.consumers:
+            self.fail(self.consumers[consumer][0], errors.error_of(error))
+
     def session_opened(self) -> None:
         """Open the consumers at a leader that does not know them."""
         if self._session_ready is not None and not self._session_ready.done():
@@ -516,14 +498,12 @@ class AmqpConnection(asyncio.Protocol):
                 left = channel.limit - len(channel.unacknowledged)
                 self.service.call(LimitChannel(self.session_id, channel.number, left), self.caller)
         for key, (channel, one) in list(self.consumers.items()):
-            operation = one.operation(self.session_id, channel.number)
-            self.service.call(operation, self.caller).when_done(partial(self._consumer_opened, key, one.queue))
+            opened = self.service.call(one.operation(self.session_id, channel.number), self.caller)
+            opened.when_done(partial(self._consumer_opened, key, one.queue))
 
     def _consumer_opened(self, key: int, queue: str, done: Pending[None]) -> None:
         if done.error is not None:
-            self.push(
-                PushedMessages(key, queue, [])
-            )  # It cannot be opened again: the client is told that it is cancelled.
+            self.push(PushedMessages(key, queue, []))  # The client is told that it is cancelled.
 
     def session_lost(self) -> None:
         """The leader is gone: consumers are opened again at the next one."""
@@ -548,7 +528,7 @@ class AmqpConnection(asyncio.Protocol):
         self._is_flushing = False
         if self._transport is not None and self._out:
             self._transport.write(b"".join(self._out))
-            self._heartbeats.sent_s = self._loop.time()
+            self._last_sent_s = self._loop.time()
         self._out.clear()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -566,12 +546,23 @@ class AmqpConnection(asyncio.Protocol):
 
     # Heartbeats and the end
 
-    def _is_gone(self) -> bool:
-        if self._is_paused:
-            return False
-        _log.info("a client has sent no heartbeat", extra={"peer": self.peer})
-        self.abort()
-        return True
+    def _begin_heartbeats(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.handshake.heartbeat_s:
+            self._timer = self._loop.call_later(self.handshake.heartbeat_s / 2, self._beat)
+
+    def _beat(self) -> None:
+        interval_s = self.handshake.heartbeat_s
+        now_s = self._loop.time()
+        if now_s - self._last_received_s > 2.5 * interval_s and not self._is_paused:
+            _log.info("a client has sent no heartbeat", extra={"peer": self.peer})
+            self.abort()
+            return
+        if now_s - self._last_sent_s >= interval_s / 2:
+            self.write(HEARTBEAT_FRAME)
+        self._timer = self._loop.call_later(interval_s / 2, self._beat)
 
     def _handshake_over(self) -> None:
         if self.handshake.state != "running":
@@ -598,3 +589,13 @@ class AmqpConnection(asyncio.Protocol):
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
+
+
+def _decode(data: bytes, at: int, stop: int) -> tuple[int, Arguments]:
+    if stop - at < 4:
+        raise AmqpError(errors.SYNTAX_ERROR, "a method is cut off")
+    number = int.from_bytes(data[at : at + 4], "big")
+    method = METHODS.get(number)
+    if method is None:
+        raise AmqpError(errors.COMMAND_INVALID, f"unknown method {number >> 16}.{number & 0xFFFF}")
+    return number, decode_arguments(method.form, data, at + 4, stop)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, final
 
+from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.doors.amqp.wire.methods import METHODS, Arguments
 from longhall.exchanges.field_table import MalformedTable, decode_table
-from longhall.front.identity import Principal
+from longhall.front.identity import Principal, caller_of
+from longhall.front.origins import Origin
 
 FRAME_MAX: Final = 131_072
 FRAME_MIN: Final = 4096
@@ -39,6 +41,12 @@ class Handshake:
         self._login = login
         self._login_by_certificate = login_by_certificate
 
+    def begin(self, properties: bytes, client: Origin | None) -> bytes:
+        """The frame that begins it. EXTERNAL is offered to clients whose certificate names a user."""
+        self.state = "start"
+        mechanisms = b"PLAIN AMQPLAIN EXTERNAL" if client is not None and client.user else b"PLAIN AMQPLAIN"
+        return method_frame(0, methods.CONNECTION_START, 0, 9, properties, mechanisms, b"en_US")
+
     def take(self, method: int, arguments: Arguments) -> bytes:
         """Take a method of the handshake; returns the frame that answers it."""
         if self.state == "start" and method == methods.CONNECTION_START_OK:
@@ -51,6 +59,11 @@ class Handshake:
             return b""
         name = METHODS[method].name
         raise AmqpError(errors.COMMAND_INVALID, f"'{name}' is not expected in the state '{self.state}'", method)
+
+    def caller(self, address: str, is_tls: bool) -> Caller:
+        """The client, after its login."""
+        assert self.principal is not None
+        return caller_of(self.principal.shown_as(self.user), address, is_tls)
 
     def tells(self, error: AmqpError) -> bool:
         """True if the client understands an error before the connection is open."""

@@ -14,7 +14,11 @@ from typing import Final, final
 from longhall.doors.amqp.alarms import Alarms
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
+from longhall.doors.amqp.errors import CONNECTION_FORCED, AmqpError
+from longhall.doors.amqp.handshake import Handshake
+from longhall.doors.amqp.revoked_consumers import close_revoked
 from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
+from longhall.errors import LonghallError
 from longhall.exchanges.field_table import encode_table
 from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
@@ -117,17 +121,32 @@ class AmqpServer:
         """A connection is closed."""
         self.connections.remove(connection)
 
+    def new_handshake(self, connection: AmqpConnection) -> Handshake:
+        """The handshake of a new connection."""
+        return Handshake(
+            lambda user, password: self.login(user, password, connection.peer),
+            lambda: self.login_by_certificate(connection.origin.client),
+        )
+
     def login(self, user: str, password: str, address: str) -> Principal | None:
         """The principal of a login; ANONYMOUS for every user if the door does not ask, None if it is refused."""
         if self.authentication is None:
             return ANONYMOUS
-        return self.authentication.login(user, password, address)
+        try:
+            return self.authentication.login(user, password, address)
+        except LonghallError as error:  # The users are not known yet.
+            raise AmqpError(CONNECTION_FORCED, str(error)) from None
 
-    def login_by_certificate(self, origin: Origin | None) -> Principal | None:
-        """The principal of a client with a certificate; None if it has none, or the login is refused."""
+    def login_by_certificate(self, origin: Origin | None) -> tuple[str, Principal | None]:
+        """The user that a client's certificate names, and its principal; None if the login is refused."""
         if origin is None or not origin.user:
-            return None
-        return ANONYMOUS if self.authentication is None else self.authentication.login_by_certificate(origin)
+            return "", None
+        if self.authentication is None:
+            return origin.user, ANONYMOUS
+        try:
+            return origin.user, self.authentication.login_by_certificate(origin)
+        except LonghallError as error:  # The users are not known yet.
+            raise AmqpError(CONNECTION_FORCED, str(error)) from None
 
     def close_outdated(self) -> None:
         """Close the connections of users that may not be logged in any more, and the channels whose consumers they may
@@ -141,7 +160,7 @@ class AmqpServer:
             if principal is not None and not authentication.may_go_on(principal):
                 connection.force("broker forced connection closure with reason 'user credentials have changed'")
             else:
-                connection.close_revoked()
+                close_revoked(connection)
 
     def new_origin(self) -> ConnectionOrigin:
         """Where a new connection comes from."""

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from longhall.front.handshake_refusals import note_tls
 from longhall.front.origins import Origin, origin_of
 from longhall.meters import Histogram
 
@@ -78,6 +79,15 @@ class ConnectionOrigin:
         self.local, self.local_port = (str(own[0]), int(own[1])) if own else ("", 0)
         self.client = origin_of(transport)
         return self.peer
+
+    @property
+    def is_tls(self) -> bool:
+        """True if the connection is encrypted: by this process, or by a trusted balancer."""
+        return self.client is not None and self.client.is_tls
+
+    def note_tls(self, data: bytes, now_s: float) -> None:
+        """Log that the client begins TLS at a port without it, if its first bytes show that."""
+        note_tls("amqp", self.peer, data, now_s)
 
     @property
     def name(self) -> str:

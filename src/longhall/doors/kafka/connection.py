@@ -66,7 +66,8 @@ class Call:
     @property
     def caller(self) -> Caller:
         """The client, for operations of the service."""
-        return caller_of(self.connection.principal, self.connection.peer, self.connection.is_tls)
+        connection = self.connection
+        return caller_of(connection.principal, connection.peer, is_encrypted(connection.origin))
 
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""
@@ -131,7 +132,6 @@ class Connection:
         self.number = next(_numbers)
         self.peer = ""
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
-        self.is_tls = False
         self.active_s = 0.0  # When the last complete request came.
         self.requests = 0
         self.principal = ANONYMOUS
@@ -174,7 +174,6 @@ class Connection:
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else str(name or "")
         self.origin = origin_of(transport)
-        self.is_tls = is_encrypted(transport)
         self.active_s = self._loop.time()
         if transport.get_extra_info("carried"):  # By another node, which knows whose it is.
             self._pool = self._gate.budget

@@ -34,7 +34,7 @@ from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.guard import AccessRefused
 from longhall.front.http import HttpConnection, factory_of
-from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.identity import ANONYMOUS, Principal, is_encrypted
 from longhall.front.refused_requests import RefusedRequests
 from longhall.front.timeouts import Timeouts
 from longhall.meters import Histogram
@@ -220,7 +220,7 @@ class SqsServer(HttpGate):
 
     def _asks(self) -> bool:
         """True if requests must be signed. The first user of the directory changes it."""
-        return self._verifier is not None and self._verifier.required
+        return self._verifier is not None and self._verifier.authentication.required
 
     def _verify(self, call: HttpCall) -> Principal:
         assert self._verifier is not None
@@ -248,7 +248,8 @@ class SqsServer(HttpGate):
             "" if trace is None else decode(trace) or "",
             call.connection.peer,
             "" if origin is None else "https" if origin.is_tls else "http",
-            call.connection.is_tls,
+            is_encrypted(origin),
+            operation.action,
         )
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)

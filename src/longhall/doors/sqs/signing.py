@@ -73,17 +73,12 @@ class Verifier:
     """Verifies requests with the known secrets."""
 
     def __init__(self, authentication: DoorAuthentication) -> None:
-        self._authentication = authentication
+        self.authentication = authentication
         self._keys: dict[tuple[str, str, str], bytes] = {}
-
-    @property
-    def required(self) -> bool:
-        """True if requests must be signed."""
-        return self._authentication.required
 
     def of_certificate(self, origin: Origin | None) -> Principal:
         """Whose certificate the client of a request without a signature has. Raises SqsError."""
-        principal = self._authentication.of_certificate(origin)
+        principal = self.authentication.of_certificate(origin)
         if principal is None:
             raise _refuse(INVALID_TOKEN, "The certificate of the client names no user that may log in.")
         return principal
@@ -92,7 +87,7 @@ class Verifier:
         self, method: bytes, target: bytes, headers: Mapping[bytes, bytes], body: bytes, now_ms: int, address: str = ""
     ) -> Principal:
         """Whose access key signed the request. Raises SqsError."""
-        authentication = self._authentication
+        authentication = self.authentication
         try:
             principal = self._signer(method, target, headers, body, now_ms)
         except SqsError as error:
@@ -109,7 +104,7 @@ class Verifier:
         query = parse_form(query_string)
         claim = _claim(headers, query, body)
         access_key, date, region, service, ending = _scope(claim.credential)
-        known = self._authentication.authenticator.secret_of(access_key)
+        known = self.authentication.authenticator.secret_of(access_key)
         if known is None:
             raise _refuse(INVALID_TOKEN, "The security token included in the request is invalid.")
         if service != SERVICE or ending != "aws4_request" or not claim.time.startswith(date):

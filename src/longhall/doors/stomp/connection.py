@@ -41,7 +41,7 @@ from longhall.exchanges.field_table import MalformedTable
 from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import SMALL_BYTES_MAX, Arrival
 from longhall.front.handshake_refusals import looks_like_tls, note_tls
-from longhall.front.identity import Principal, is_encrypted
+from longhall.front.identity import Principal
 from longhall.front.origins import Origin, origin_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class StompConnection(asyncio.Protocol):
         self.service = server.service
         self.peer = ""
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
-        self.is_tls = False
         self.host = DEFAULT_HOST
         self.user = ""
         self.principal: Principal | None = None  # Until the login.
@@ -101,7 +100,6 @@ class StompConnection(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         self.peer = str(name[0]) if name else ""
         self.origin = origin_of(transport)
-        self.is_tls = is_encrypted(transport)
         if not self.server.opened(self):
             self._transport.abort()
             return

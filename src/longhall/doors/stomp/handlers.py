@@ -40,7 +40,7 @@ from longhall.doors.stomp.subscription_queues import (
 from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, StompFrame
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import DEFAULT_HOST, hall_name
-from longhall.front.identity import caller_of
+from longhall.front.identity import caller_of, is_encrypted
 from longhall.queues.selector import compile_selector
 from longhall.service.exchange_operations import DONE, REJECT, REQUEUE, SETTLE
 from longhall.service.queue_operations import DeleteQueue
@@ -97,7 +97,9 @@ async def _open(connection: StompConnection, frame: StompFrame, version: str, se
         host = DEFAULT_HOST
     connection.host = host
     assert connection.principal is not None
-    connection.caller = caller_of(connection.principal.shown_as(connection.user), connection.peer, connection.is_tls)
+    connection.caller = caller_of(
+        connection.principal.shown_as(connection.user), connection.peer, is_encrypted(connection.origin)
+    )
     if not connection.service.may_enter(host, connection.caller):
         raise StompError("Bad CONNECT", f"Virtual host '{host}' access denied", closes=True)
     connection.version = version
