@@ -24,6 +24,7 @@ _OLD: Final = f"{_CONFIGURATION}::test_old_messages_are_removed"
 _PROFILES: Final = "tests/broker/test_profiles.py"
 _PRODUCERS: Final = "tests/client/test_producer.py"
 _PLACED: Final = "tests/doors/kafka/test_in_a_wing.py::test_a_wing_serves_its_own_lane_and_no_other"
+_REUSE: Final = "tests/front/sealing/test_data_keys.py::test_a_key_is_asked_for_again_after_the_reuse_period"
 
 TESTS: Final[dict[str, str]] = {
     "cleanup.policy": f"{_CLEANER}::test_without_a_policy_everything_is_kept",
@@ -50,6 +51,9 @@ TESTS: Final[dict[str, str]] = {
     "longhall.placement": _PLACED,
     "longhall.wings": _PLACED,
     "longhall.archive": "tests/broker/test_archive_hold.py",
+    "longhall.sealed": "tests/clients/sealed/test_doors.py::test_a_topic_is_sealed_batch_by_batch",
+    "longhall.seal.reuse.ms": _REUSE,
+    "longhall.seal.keys": "tests/broker/test_sealing.py::test_data_keys_are_not_for_users_to_set",
     "longhall.profile": f"{_PROFILES}::test_the_profile_decides_how_many_batches_a_reader_gets",
     "longhall.gather.bytes": f"{_PROFILES}::test_each_part_of_a_profile_can_be_tuned",
     "longhall.gather.ms": f"{_PROFILES}::test_each_part_of_a_profile_can_be_tuned",

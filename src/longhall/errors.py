@@ -91,6 +91,17 @@ class Code(enum.Enum):
     UNKNOWN_MESSAGE = "unknown-message"
     MESSAGE_LEASED = "message-leased"  # Somebody works on it: not to be edited or moved now.
 
+    # Sealing.
+    KEY_UNKNOWN = "key-unknown"  # No provider has the master key, or the data key of a record was destroyed.
+    KEY_DISABLED = "key-disabled"
+    KEY_DENIED = "key-denied"
+    KEY_INVALID_STATE = "key-invalid-state"  # It is to be deleted, for example.
+    KEY_INVALID_USAGE = "key-invalid-usage"  # It is for signing, not for encryption.
+    KEY_NOT_SUBSCRIBED = "key-not-subscribed"  # The account has no key service.
+    KEY_UNAVAILABLE = "key-unavailable"  # The key service does not answer: come back later.
+    SEAL_BROKEN = "seal-broken"  # A record was altered, or is not where it was written.
+    SEALED = "sealed"  # What is asked needs clear text, and the broker has none.
+
     # Exchanges.
     UNKNOWN_EXCHANGE = "unknown-exchange"
     UNKNOWN_VIRTUAL_HOST = "unknown-virtual-host"
@@ -140,6 +151,7 @@ _RETRIABLE = frozenset(
         Code.REBALANCE_IN_PROGRESS,
         Code.UNSTABLE_OFFSETS,
         Code.CONCURRENT_TRANSACTIONS,
+        Code.KEY_UNAVAILABLE,
     }
 )
 

@@ -23,6 +23,7 @@ from house.settings_table import QUEUE, rows
 from longhall.cli.queue_settings import OPTIONS
 from soak.node import Node
 from tests.cli.conftest import Run
+from tests.clients.sealed.conftest import write_keys
 
 pytestmark = pytest.mark.clients
 
@@ -113,6 +114,14 @@ EXAMPLES: dict[str, Example] = {
     "grow_at": Example(70, "--grow-at 70"),
     "shrink_at": Example(10, "--shrink-at 10"),
     "shrink_after_ms": Example(90_000, "--shrink-after 90s"),
+    "sealed": Example("house", "--sealed house", {"KmsMasterKeyId": "house"}),
+    "seal_reuse_ms": Example(
+        120_000,
+        "--seal-reuse 2min",
+        {"KmsMasterKeyId": "house", "KmsDataKeyReusePeriodSeconds": "120"},
+        {"sealed": "house"},
+        "--sealed house",
+    ),
     "tags": Example({"team": "blue"}, "--tag team=blue"),
 }
 ROWS = {row.name: row for row in rows() if row.kind == QUEUE}
@@ -120,7 +129,8 @@ ROWS = {row.name: row for row in rows() if row.kind == QUEUE}
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with Node(tmp_path_factory.mktemp("by-door") / "data") as running:
+    home = tmp_path_factory.mktemp("by-door")
+    with Node(home / "data", options=["--keys", str(write_keys(home))]) as running:
         _http(running, "POST", "/queues", {"name": DEAD})
         yield running
 

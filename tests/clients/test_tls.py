@@ -304,6 +304,7 @@ def test_stomp_py_speaks_tls_and_is_known_by_its_certificate(secured: Secured, n
     else:
         with pytest.raises(stomp.exception.ConnectFailedException):
             connection.connect(wait=True)
+        eventually(lambda: len(heard.errors) == 1, "the error comes")  # The thread of the client tells it afterwards.
         assert "Access refused for user 'mallory'" in heard.errors[0]
 
 

@@ -24,6 +24,7 @@ REAL = (
     "test_power_cut.py",
     "test_repair.py",
     "test_scrub.py",
+    "test_sealed.py",
     "test_spread.py",
     "test_stall.py",
     "test_strangers.py",

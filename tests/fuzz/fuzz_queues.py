@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from longhall.doors.sqs.addresses import queue_of_arn, queue_of_url
-from longhall.doors.sqs.keys import read_keys
 from longhall.doors.sqs.policies import check_policy, check_redrive_allow_policy
 from longhall.doors.sqs.wire.faults import SqsError
 from longhall.errors import Code, LonghallError
 from longhall.front.credentials import basic_login, read_credentials
+from longhall.front.keys.master_keys import read_keys
 from longhall.queues import envelope
 from longhall.queues.envelope import Fields, decode_record, encode_record
 from longhall.queues.messages import Outgoing
 from longhall.queues.receipts import Receipts
+from longhall.queues.record_copies import edited_record, redriven_record
 from longhall.queues.selector import compile_filter
 from longhall.records.record import Headers, Record
 
@@ -85,10 +86,10 @@ def _records(data: bytes) -> None:
     _same(letter, fields)
     assert (letter.dead_letter_source, letter.attempts, letter.expires_ms) == ("source", 9, 0)
     assert len(letter.deaths.split("\n")) <= envelope.DEATHS_MAX
-    back = decode_record(_placed(envelope.redriven_record(dead, "new", 3_000)), 4)
+    back = decode_record(_placed(redriven_record(dead, "new", 3_000)), 4)
     _same(back, fields)
     assert (back.message_id, back.dead_letter_source, back.attempts) == ("new", "", 0)
-    envelope.edited_record(record, identity, 2_000, b"other", None)
+    edited_record(record, identity, 2_000, b"other", None)
     _sent_again(fields)
 
 

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from longhall.doors.sqs.wire.faults import SqsError
 from longhall.errors import Code, LonghallError
 from longhall.node.credentials import Known
 from longhall.node.files import FILE_BYTES_MAX
-from longhall.queues.settings import QueueSettings
 
 FILE = "[alice]\naws_access_key_id = A\naws_secret_access_key = one\n"
 
@@ -69,40 +67,62 @@ def test_it_is_read_again_and_a_bad_one_changes_nothing(tmp_path: Path, caplog: 
     assert "two" not in caplog.text
 
 
-KEYS = "[keys]\nalias/Mine = enabled\narn:aws:kms:us-east-1:000000000000:key/1 = disabled\n"
+KEYS = """
+[providers.disk]
+kind = "file"
+path = "{path}"
+
+[keys]
+"alias/Mine" = {{ provider = "disk", id = "mine" }}
+"""
 
 
-def usable(known: Known, key: str) -> bool:
-    assert known.keys is not None
-    try:
-        known.keys.check(QueueSettings(door={"KmsMasterKeyId": key}))
-    except SqsError:
-        return False
-    return True
+def keys_file(directory: Path, text: str = KEYS) -> str:
+    masters = directory / "masters"
+    masters.write_text(f"mine = {'ab' * 32}\n")
+    masters.chmod(0o600)
+    return written(directory, text.format(path=masters))
 
 
 def test_a_file_of_keys(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = written(tmp_path, KEYS, mode=0o644)
-    held = Known(None, path)
+    held = Known(None, keys_file(tmp_path))
     assert held.credentials is None
-    assert usable(held, "alias/Mine")
-    assert usable(held, "alias/aws/sqs")
-    assert not usable(held, "alias/mine")
-    assert not usable(held, "arn:aws:kms:us-east-1:000000000000:key/1")
-    written(tmp_path, KEYS.replace("enabled", "denied"))
+    assert held.keys is not None
+    assert "alias/Mine" in held.keys
+    assert "alias/mine" not in held.keys
+    keys_file(tmp_path, KEYS.replace("alias/Mine", "alias/other"))
     held.reload()
-    assert not usable(held, "alias/Mine")
-    written(tmp_path, "[keys]\na = maybe\n")
+    assert "alias/other" in held.keys
+    assert "alias/Mine" not in held.keys
+    written(tmp_path, "nonsense")
     held.reload()
-    assert not usable(held, "alias/Mine")
+    assert "alias/other" in held.keys
     assert "the old ones stay in force" in caplog.text
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nonsense", "[others]\n", "[keys]\na = maybe\n", "[keys]\na = enabled\na = enabled\n"]
+    "text",
+    [
+        "",
+        "nonsense",
+        "[keys]\n",
+        "[providers]\n[keys]\na = {{ provider = 'none' }}\n",
+        "[providers.a]\nkind = 'oracle'\n[keys]\n",
+        "[providers.a]\nkind = 'file'\npath = 'x'\ncolour = 'red'\n[keys]\n",
+        "[providers.a]\nkind = 'file'\npath = '/nowhere/at/all'\n[keys]\n",
+        "managed = 'a'\n[providers]\n[keys]\n",
+        "[providers.a]\nkind = 'vault-transit'\nendpoint = 'ftp://x'\ntoken_file = 'x'\n[keys]\n",
+    ],
 )
 def test_files_of_keys_that_are_not_understood(tmp_path: Path, text: str) -> None:
     with pytest.raises(LonghallError) as caught:
-        Known(None, written(tmp_path, text))
+        Known(None, keys_file(tmp_path, text))
     assert caught.value.code is Code.INVALID_CONFIGURATION
     assert str(caught.value).startswith("keys: ")
+
+
+def test_a_file_of_keys_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    path = keys_file(tmp_path)
+    os.chmod(path, 0o644)
+    with pytest.raises(LonghallError, match="chmod 600"):
+        Known(None, path)

@@ -26,11 +26,11 @@ from longhall.queues.envelope import (
     locate_message_id,
     moved_record,
     peek_fields,
-    redriven_record,
     released_record,
     sent_as,
 )
 from longhall.queues.messages import Outgoing
+from longhall.queues.record_copies import redriven_record
 from longhall.records.batch import Record, build_batch, read_records
 
 UUID_SHAPE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")

@@ -40,6 +40,9 @@ class Client:
     def session_opened(self) -> None:
         """The hall is in this process."""
 
+    def push_failed(self, consumer: int, error: LonghallError) -> None:
+        raise error
+
     def session_lost(self) -> None:
         """The hall is in this process."""
 

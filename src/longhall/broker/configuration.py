@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, final
 
+from longhall import names
 from longhall.broker.options import HallOptions
+from longhall.broker.seal_keys import KEY_NAME_LENGTH_MAX, decode_keys
 from longhall.errors import Code, LonghallError
 from longhall.log.segment import INDEX_INTERVAL_BYTES
 from longhall.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -124,6 +126,15 @@ def _placement(text: str) -> None:
         raise ValueError(f"must be one of {', '.join(PLACEMENTS)}, or wing:NAME")
 
 
+def _key_name(text: str) -> None:
+    if len(text) > KEY_NAME_LENGTH_MAX:
+        raise ValueError(f"must have at most {KEY_NAME_LENGTH_MAX} characters")
+
+
+def _seal_keys(text: str) -> None:
+    decode_keys(text)
+
+
 def _wings(text: str) -> None:
     wings_of(text)
 
@@ -158,7 +169,10 @@ PLACEMENT: Final = "longhall.placement"
 WINGS: Final = "longhall.wings"
 QUOTA_BYTES: Final = "longhall.quota.bytes.per.second"
 QUOTA_MESSAGES: Final = "longhall.quota.messages.per.second"
-READ_ONLY: Final = frozenset({WINGS})  # Not for users to set.
+SEALED: Final = names.SEALED
+SEAL_REUSE: Final = "longhall.seal.reuse.ms"
+SEAL_KEYS: Final = names.SEAL_KEYS
+READ_ONLY: Final = frozenset({WINGS, SEAL_KEYS})  # Not for users to set.
 JITTER_STEP: Final = 2_654_435_761  # A multiplicative hash: neighbouring partitions get distant shares of the jitter.
 _LEVELS: Final = {GZIP: "compression.gzip.level", LZ4: "compression.lz4.level", ZSTD: "compression.zstd.level"}
 _ACKNOWLEDGERS: Final = {"one": ONE, "quorum": QUORUM, "all": ALL}
@@ -333,6 +347,19 @@ SETTINGS: Final[dict[str, Setting]] = {
         _one_of("none", "required"),
         "With required, messages are kept until they are archived, regardless of retention.",
     ),
+    SEALED: Setting(
+        STRING,
+        _fixed(""),
+        _key_name,
+        "The master key under which batches are sealed before the broker gets them; empty: not sealed.",
+    ),
+    SEAL_REUSE: Setting(
+        LONG,
+        _fixed("300000"),
+        number(60_000, 86_400_000),
+        "How long a process uses a data key of the topic before it asks the key provider for it again.",
+    ),
+    SEAL_KEYS: Setting(STRING, _fixed(""), _seal_keys, "The wrapped data keys of the topic; the front ends add them."),
     PROFILE: Setting(
         STRING,
         _fixed(BALANCED),
@@ -400,6 +427,8 @@ class TopicOptions:
         self.acknowledge = _ACKNOWLEDGERS[values[ACKNOWLEDGE]]
         self.archive_required = values[ARCHIVE] == "required"
         self.wings = wings_of(values[WINGS])
+        self.is_sealed = bool(values[SEALED])  # What is sent now is sealed,
+        self.has_seals = bool(values[SEALED] or values[SEAL_KEYS])  # or was sealed at some time.
         batching = batching_of(values)
         self.gather_bytes = batching.gather_bytes
         self.gather_ms = batching.gather_ms
@@ -419,6 +448,21 @@ def check(configuration: Mapping[str, str]) -> None:
     if least is not None and most is not None and int(least) > int(most):
         raise LonghallError(
             Code.INVALID_CONFIGURATION, f"max.compaction.lag.ms {most} is less than min.compaction.lag.ms {least}."
+        )
+    if configuration.get(SEALED):
+        _check_sealed(configuration)
+
+
+def _check_sealed(configuration: Mapping[str, str]) -> None:
+    """Raises INVALID_CONFIGURATION for what needs the records of a sealed topic in clear."""
+    if "compact" in policies_of(configuration.get("cleanup.policy", "delete")):
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION, f"A topic with {SEALED} cannot be compacted: the broker does not see its keys."
+        )
+    if configuration.get("compression.type", "producer") != "producer":
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"A topic with {SEALED} keeps the compression of its producers: the broker cannot compress ciphertext.",
         )
 
 

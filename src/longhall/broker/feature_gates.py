@@ -16,7 +16,9 @@
     level 6   transactions have partitions of several replication groups, and their coordinator writes markers there;
               groups have outboxes, and queues remember what arrived from those of other groups;
               broker configurations change at run time
-    level 7   the catalogue has the directory: tenants, users, access keys, tokens, and what else is kept beside them
+    level 7   the catalogue has the directory: tenants, users, access keys, tokens, and what else is kept beside them;
+              queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
+              data keys in their configuration
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -44,7 +46,7 @@ WORDS: Final = {
     "records by queues; profiles, late messages, exactly-once delivery and time zones of queues",
     6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves; "
     "broker configurations that change at run time",
-    7: "the directory of tenants, users, access keys and tokens",
+    7: "the directory of tenants, users, access keys and tokens; sealed queues and topics",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -60,6 +62,7 @@ FORGET_LEVEL: Final = 5  # Purges that empty the deduplication window.
 TRANSACTIONS_LEVEL: Final = 6  # Partitions of other replication groups in transactions.
 DIRECTORY_LEVEL: Final = 7  # Entries of the directory in the catalogue.
 OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
+SEALED_LEVEL: Final = 7  # Sealed queues and topics.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -84,6 +87,14 @@ def check_broker_configuration(hall: Hall) -> None:
 def may_configure_brokers(hall: Hall) -> bool:
     """True if the catalogue may have broker configurations."""
     return hall.replica is None or hall.feature_level >= BROKERS_LEVEL
+
+
+def check_sealed(hall: Hall) -> None:
+    """Raises INVALID_CONFIGURATION for sealed queues and topics below their feature level: an older leader would take
+    clear text for them.
+    """
+    if hall.replica is not None and hall.feature_level < SEALED_LEVEL:
+        raise _too_low(hall, Code.INVALID_CONFIGURATION, "sealed queues and topics need", SEALED_LEVEL)
 
 
 def check_queue(hall: Hall, settings: QueueSettings) -> None:

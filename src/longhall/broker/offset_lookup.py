@@ -62,6 +62,8 @@ async def _first_at(hall: Hall, partition: Partition, timestamp_ms: int, limit: 
     offset = await _offset_to_scan_for(hall, partition, segment, timestamp_ms)
     async for header, data, at in _batches(hall, partition, offset, limit):
         if header.max_timestamp_ms >= timestamp_ms and not header.is_control:
+            if header.is_sealed:  # Times of single records are ciphertext: the batch answers for them.
+                return max(header.base_offset, log.start_offset), header.max_timestamp_ms, header.leader_epoch
             for record in read_records(data, at):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= log.start_offset:
                     return record.offset, record.timestamp_ms, header.leader_epoch

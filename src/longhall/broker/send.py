@@ -34,6 +34,7 @@ from longhall.records.batch import (
     validate_records,
     with_log_append_time,
 )
+from longhall.records.seal import SEAL_BYTES, TAG_BYTES
 from longhall.shards.shard import ONE, Committable
 from longhall.topics.producers import Duplicate
 
@@ -49,6 +50,7 @@ ONE_ENTRY_BYTES_MAX: Final = ENTRY_BYTES_MAX - ENTRY_SLACK_BYTES
 PARTS_LEVEL: Final = 2  # From this feature level on a batch may span several entries,
 PARTS_BYTES_MAX: Final = 64 * 1024 * 1024  # up to this size.
 RECORD_ERRORS_MAX: Final = 1_000  # Messages of a refused batch that are named one by one; the batch fails as a whole.
+SEALED_BATCH_BYTES: Final = SEAL_BYTES + TAG_BYTES  # That sealing adds to a batch.
 _PREFIX_BYTES: Final = 16
 
 
@@ -63,12 +65,14 @@ def send(
     connection: int = 0,
     leader_only: bool = False,
     timeout_ms: int = TIMEOUT_MS,
+    is_sealed: bool = False,
 ) -> Sent:
     """Append the one batch in `frame[at:at + size_bytes]`. An accepted batch is not committed yet: see `wait`.
 
     A transactional batch requires that its partition is part of the producer's transaction; `joins_transaction` adds
     the partition. A producer without an id is identified by its `connection`, and waits `timeout_ms` for the answer. A
     producer that is content with the leader's copy (`leader_only`) may send while too few replicas are in sync.
+    `is_sealed` says that the batch was sealed on its way here; a sealed topic takes no other.
     """
     if partition.elsewhere:
         return Sent(Code.NOT_LEADER)
@@ -79,7 +83,10 @@ def send(
         if header.size_bytes != size_bytes:
             return Sent(Code.INVALID_REQUEST, message="a request must have exactly one batch for a partition")
         check_produced(header)
-        if header.size_bytes > options.message_bytes_max:
+        if is_sealed != options.is_sealed or (header.is_sealed and not is_sealed):
+            return _refuse_seal(options)
+        added_bytes = SEALED_BATCH_BYTES if header.is_sealed else 0  # Not by its producer.
+        if header.size_bytes - added_bytes > options.message_bytes_max:
             return Sent(Code.MESSAGE_TOO_LARGE, message="the batch is larger than max.message.bytes")
         refused = _check_time(frame, at, header, options, now_ms)
         if refused is not None:
@@ -330,6 +337,13 @@ def _goes_direct(hall: Hall, log: PartitionLog, header: BatchHeader, now_ms: int
     return False
 
 
+def _refuse_seal(options: TopicOptions) -> Sent:
+    """A batch in clear for a sealed topic, or a batch with a seal that this process did not write."""
+    if options.is_sealed:
+        return Sent(Code.SEALED, message="the topic is sealed, and the batch was not sealed on its way")
+    return Sent(Code.INVALID_REQUEST, message="the batch has an attribute that producers must not set")
+
+
 def _check_time(frame: bytes, at: int, header: BatchHeader, options: TopicOptions, now_ms: int) -> Sent | None:
     if options.log_append_time:
         return None
@@ -342,7 +356,8 @@ def _check_time(frame: bytes, at: int, header: BatchHeader, options: TopicOption
     else:
         return None
     named: list[tuple[int, str]] = []
-    for index, record in enumerate(read_records(frame, at)):
+    records = [] if header.is_sealed else read_records(frame, at)
+    for index, record in enumerate(records):
         if record.timestamp_ms > newest_ms or 0 <= record.timestamp_ms < oldest_ms:
             named.append((index, f"timestamp {record.timestamp_ms} is not between {oldest_ms} and {newest_ms}"))
             if len(named) == RECORD_ERRORS_MAX:

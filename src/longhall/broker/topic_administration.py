@@ -16,6 +16,7 @@ from longhall.broker.partition import Partition
 from longhall.broker.queues.upkeep.recount import recount
 from longhall.broker.queues.upkeep.resizer import mark_all, open_lanes
 from longhall.broker.queues.write import together, write_queue
+from longhall.broker.seal_rules import keep_keys
 from longhall.broker.topic_placement import (
     check_given,
     choose_wings,
@@ -50,6 +51,7 @@ async def create_topic(
     must_lead(hall)
     check_topic(hall, configuration)
     check_given(hall, configuration)
+    configuration = keep_keys(hall, None, configuration, owned=False)
     if PLACEMENT not in configuration:
         if copies_min is not None:
             partitions, configuration = place_by_default(hall, partitions, configuration, copies_min)
@@ -130,6 +132,9 @@ async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str
     topic = hall.topic(name)
     if topic is not None:
         configuration = keep_placement(hall, topic, configuration)
+        owner = hall.catalogue.queues.by_name.get(name)
+        is_owned = owner is not None and owner.owns_topic and owner.topic_id == topic.topic_id
+        configuration = keep_keys(hall, topic, configuration, is_owned)
     event = hall.catalogue.decide_configure(name, configuration)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))

@@ -67,6 +67,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "doctor": CommandEntry(
         "doctor", "doctor", "Check a data directory. Nothing in it is changed; exit code 1 means damage."
     ),
+    "keys": CommandEntry("keys", "app", "The data keys of sealed queues and topics: show, rotate, destroy."),
     "scrub": CommandEntry(
         "scrub",
         "scrub",

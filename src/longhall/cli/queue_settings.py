@@ -109,6 +109,10 @@ OPTIONS: Final = (
         "hall|any-host|parts|share|wing:NAME",
         "In a cluster: where the queue is stored, by one leader or by several; fixed at creation.",
     ),
+    Option("sealed", "--sealed", "KEY", "The master key under which bodies are sealed; `managed`: that of the node."),
+    Option(
+        "seal_reuse_ms", "--seal-reuse", DURATION, "How long a data key is used before its provider is asked again."
+    ),
     Option(
         "dead_letters.queue", "--dead-letters", TEXT, "The dead-letter queue, for messages that cannot be delivered."
     ),

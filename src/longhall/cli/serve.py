@@ -61,6 +61,9 @@ def serve(
     credentials: Annotated[
         str | None, typer.Option(metavar="FILE", help="Access keys and secrets that SQS requests must be signed with.")
     ] = None,
+    keys: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Master keys under which queues and topics can be sealed.")
+    ] = None,
     authentication: Annotated[
         str | None, typer.Option(help="auto, required or none: whether clients must log in.", show_default="auto")
     ] = None,
@@ -136,6 +139,7 @@ def serve(
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,
             credentials=credentials,
+            keys=keys,
             authentication=authentication,
             master_key=master_key,
             **_tls_flags(

@@ -1,4 +1,4 @@
-"""Permission among the metrics: what was refused for want of one, and what report-only mode let pass."""
+"""Permission among the metrics: requests refused for want of one, and those that report-only mode let pass."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from longhall.service import exchange_operations as exchanges
 from longhall.service import kafka_operations as kafka
 from longhall.service import policy_operations as policies
 from longhall.service import queue_operations as queues
+from longhall.service import seal_operations as seals
 
 DEFAULT_EXCHANGE: Final = "amq.default"  # RabbitMQ's name of the exchange without a name.
 
@@ -322,6 +323,14 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     brokers.ConfigureBroker: _cluster(AccessAction.ALTER_CONFIGS),
     brokers.ListBrokerConfigurations: _cluster(AccessAction.DESCRIBE_CONFIGS),
     kafka.AnswerKafkaRequest: BY_KAFKA,
+    # Data keys of sealed queues and topics
+    seals.ReadKeyRing: INTERNAL,
+    seals.AddDataKey: INTERNAL,
+    seals.RewrapDataKey: INTERNAL,
+    seals.DestroyDataKey: INTERNAL,
+    seals.ShowSealing: _cluster(AccessAction.DESCRIBE_CONFIGS),
+    seals.RotateDataKey: _cluster(AccessAction.ALTER_CONFIGS),
+    seals.ForgetDataKey: _cluster(AccessAction.ALTER_CONFIGS),
     # Users and rules
     directory.AddTenant: _cluster(AccessAction.ALTER),
     directory.EnableTenant: _cluster(AccessAction.ALTER),

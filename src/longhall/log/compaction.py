@@ -30,7 +30,6 @@ from longhall.log.segment_rewrite import DROP, HOLLOW, KEEP, OPEN
 from longhall.log.segment_scan import Damage, Found
 from longhall.records.batch import BatchHeader, Record, read_records
 from longhall.records.control import parse_marker
-from longhall.records.seal import open_sealed
 
 _FIRST: Final = itemgetter(0)
 
@@ -91,7 +90,7 @@ class Survey:
         if header.is_control or header.record_count == 0 or self.aborted.covers(header):
             return True
         try:
-            records = read_records(open_sealed(batch), 0)
+            records = read_records(batch, 0)
         except LonghallError:
             return True  # The client sent it in this form; the rewriter copies it unchanged.
         put = self.keys.put
@@ -158,7 +157,7 @@ class Compaction:
         if header.record_count == 0:
             return KEEP if self.outlives_records(header) else DROP
         try:
-            known = parse_marker(open_sealed(batch), 0, header) is not None
+            known = parse_marker(batch, 0, header) is not None
         except LonghallError:
             known = False
         # A damaged segment may contain a batch of the transaction, so its absence proves nothing.

@@ -17,7 +17,6 @@ from longhall.errors import Code, LonghallError
 from longhall.log.index import IndexBuilder
 from longhall.log.segment_scan import CHUNK_BYTES, Damage, scan_segment
 from longhall.records.batch import BatchHeader, Record, build_batch, parse_header, read_records
-from longhall.records.seal import open_sealed, seal
 from longhall.world.ports import Disk, File
 
 CLEANED: Final = ".cleaned"
@@ -103,9 +102,9 @@ def rewrite_batch(rule: RetentionRule, header: BatchHeader, batch: bytes) -> byt
     if fate == HOLLOW:
         return _hollowed(header, batch)
     try:
-        records = read_records(open_sealed(batch), 0)
+        records = read_records(batch, 0)
     except LonghallError:
-        # The checksum is right, so a client sent the batch in this form: its records cannot be judged here.
+        # It is sealed; or the checksum is right, so a client sent the batch in this form. Its records cannot be judged.
         return batch
     kept = [record for record in records if rule.keeps(header, record)]
     if not kept:
@@ -114,7 +113,7 @@ def rewrite_batch(rule: RetentionRule, header: BatchHeader, batch: bytes) -> byt
     had_ms = header.base_timestamp_ms if header.has_delete_horizon else -1
     if len(kept) == len(records) and horizon_ms == had_ms:
         return batch
-    return seal(rebuild_batch(header, kept, header.compression, horizon_ms))
+    return rebuild_batch(header, kept, header.compression, horizon_ms)
 
 
 def _hollowed(header: BatchHeader, batch: bytes) -> bytes:

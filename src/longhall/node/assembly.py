@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from longhall.broker.checkpoint import checkpoint
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
 from longhall.broker.housekeeper import Housekeeper
+from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
 from longhall.broker.recovery import Identity, identify, read_identity, recover
 from longhall.broker.replay import Recovered
@@ -27,11 +28,13 @@ from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.cluster.rpc.operation import Operation
 from longhall.console.access_families import access_families
 from longhall.console.api.access import access_routes
 from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
+from longhall.console.api.keys import KEY_ROUTES
 from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.scrub import SCRUB_ROUTES
@@ -51,6 +54,7 @@ from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.login_guard import LoginGuard
+from longhall.doors.kafka.sealing import KafkaSealing
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.server import SqsServer
@@ -61,6 +65,9 @@ from longhall.front.admission import Budget
 from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.guard import AccessGuard
+from longhall.front.sealing.batches import BatchSealer
+from longhall.front.sealing.data_keys import DataKeys
+from longhall.front.sealing.gate import SealingGate
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
@@ -109,12 +116,15 @@ from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.service.local import LocalBroker
 from longhall.service.policies import PolicyService
 from longhall.service.router import Router
+from longhall.service.seal_operations import register_seal_operations
 from longhall.service.sessions import Sessions
 from longhall.world.ports import World
 
 DIRECTORY_S_MAX: Final = 10.0  # How long the start of a worker waits for the directory.
 
 _log = logging.getLogger("longhall.node")
+
+R = TypeVar("R")
 
 
 @final
@@ -170,6 +180,12 @@ class Node:
             mode=settings.permissions,
         )
         self.service = Router(self.broker, self.queues, sessions, self.guard)
+        register_seal_operations(self.hall, self.broker)
+        gate = SealingGate(
+            self.service, DataKeys(self.known.keys, self._call_catalogue, world.clock), world.entropy.bytes
+        )
+        self.service.pass_through(gate)
+        sessions.pass_through(gate)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
         AccountService(self.hall).register(self.broker)
@@ -190,6 +206,7 @@ class Node:
             broker_settings(settings),
             self.service,
             self.guard,
+            KafkaSealing(self.hall, BatchSealer(gate.sealer, world.entropy.bytes)),
         )
         self._kafka = KafkaServer(
             door,
@@ -201,7 +218,7 @@ class Node:
             LoginGuard(self.authentication.door("kafka", settings.kafka), world.entropy, settings.kafka_session_ms_max),
         )
         self._sqs = SqsServer(
-            SqsDoor(self.service, limits=sqs_limits_of(settings), keys=self.known.keys, clock=world.clock),
+            SqsDoor(self.service, limits=sqs_limits_of(settings), clock=world.clock),
             budget,
             world.clock,
             world.entropy,
@@ -250,7 +267,7 @@ class Node:
         self._doors = ManagementDoors(self, self._amqp, budget, closed_api(settings, settings.management))
         accounts = AccountHandlers(self.authentication.secrets, world.clock)
         own_routes = (*ROUTES, *accounts.routes(), *access_routes(self.guard))
-        routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *self._doors.routes)
+        routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *KEY_ROUTES, *self._doors.routes)
         logins = self.authentication.door("http", settings.http)
         closed = closed_api(settings, settings.http)
         api = Api(self.service, routes, budget, logins, closed, access=self.guard)
@@ -407,6 +424,11 @@ class Node:
         self.hall.name_broker(number)
         self._kafka.door.node_id = number
         self._kafka.door.main = main
+
+    def _call_catalogue(self, operation: Operation[R]) -> Pending[R]:
+        """Carry out an operation at the leader of the catalogue, which for a wing is that of the main hall."""
+        main = self.cluster_node.main if self.cluster_node is not None else None
+        return self.service.dispatch(operation) if main is None else main.call(operation)
 
     def _register_operations(self, scrubs: NodeScrubs) -> None:
         """Register the operations of this process beside those on queues."""

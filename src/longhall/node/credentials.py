@@ -1,18 +1,20 @@
-"""The files of credentials and of encryption keys, read at the start and again on SIGHUP.
+"""The files of credentials and of master keys, read at the start and again on SIGHUP.
 
-A file of credentials that other users can read is refused, because it exposes all secrets. At the start a file that
+A file that other users can read is refused, because it exposes secrets, or where they are. At the start a file that
 cannot be used is an error; later the old values stay in force and the reason is logged.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import time
 from collections.abc import Callable, Sized
 from typing import Final, TypeVar, final
 
-from longhall.doors.sqs.keys import Keys, read_keys
 from longhall.errors import LonghallError
 from longhall.front.credentials import Credentials, read_credentials
+from longhall.front.keys.master_keys import MasterKeys, read_keys
 from longhall.node.files import read_text
 
 CREDENTIALS: Final = "credentials"
@@ -32,11 +34,13 @@ class Known:
         self._credentials_file = credentials_file
         self._keys_file = keys_file
         self.credentials: Credentials | None = None
-        self.keys: Keys | None = None
+        self.keys: MasterKeys | None = None
         if credentials_file:
             self.credentials = Credentials(read_credentials(read_text(CREDENTIALS, credentials_file, private=True)))
         if keys_file:
-            self.keys = Keys(read_keys(read_text(KEYS, keys_file, private=False)))
+            self.keys = MasterKeys(
+                read_keys(_read_private(keys_file)), _read_private, time.monotonic, _timestamp, os.urandom
+            )
 
     def reload(self) -> None:
         """Read both files again. If a file cannot be used, its old values stay in force."""
@@ -49,8 +53,21 @@ class Known:
                 self.credentials.replace,
             )
         if self._keys_file and self.keys is not None:
-            keys_path = self._keys_file
-            _reload("keys", "keys", lambda: read_keys(read_text(KEYS, keys_path, private=False)), self.keys.replace)
+            try:
+                self.keys.replace(read_keys(_read_private(self._keys_file)))
+            except LonghallError as error:
+                _log.error("the keys could not be read again; the old ones stay in force", extra={"reason": str(error)})
+            else:
+                _log.info("the keys were read again", extra={"keys": len(self.keys)})
+
+
+def _read_private(path: str) -> str:
+    return read_text(KEYS, path, private=True)
+
+
+def _timestamp() -> str:
+    """The time as AWS signatures have it."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
 def _reload(what: str, count: str, read: Callable[[], _Entries], replace: Callable[[_Entries], None]) -> None:

@@ -237,8 +237,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keys: Annotated[
         str | None,
         Meta(
-            description="A file of the encryption keys that queues may name (KmsMasterKeyId) and their states; without "
-            "it every key is taken for good. SIGHUP reads it again."
+            description="A file of the master keys under which queues and topics can be sealed, and of their providers "
+            "(docs/security.md); nobody else may read it. Without it nothing can be sealed. SIGHUP reads it again."
         ),
     ] = None
     authentication: Annotated[

@@ -25,6 +25,7 @@
     where and why it died        headers `longhall.dead-letter-source`, `longhall.dead-letter-reason`, text
     attempts before it died      headers `longhall.attempts`, `longhall.first-received-ms`, decimal
     its AMQP properties          header `longhall.amqp`, bytes: `exchanges/properties.py`
+    its seal                     header `longhall.seal`, bytes: `records/seal.py`; the value is ciphertext then
     how its attempts ended       header `longhall.attempt-history`: a line each, "received ended how", oldest first
     all its deaths so far        header `longhall.deaths`: a line each, "time attempts reason source", oldest first
     a body stored in chunks      header `longhall.whole`, the name of the chunks, and `longhall.whole-bytes`, their size
@@ -78,6 +79,7 @@ ATTEMPT_HISTORY: Final = "longhall.attempt-history"
 FATE: Final = "longhall.fate"
 RETRY_SOURCE: Final = "longhall.retry-source"
 AMQP: Final = "longhall.amqp"
+SEAL: Final = "longhall.seal"
 
 STRING: Final = "String"
 BINARY: Final = "Binary"
@@ -123,6 +125,7 @@ class Fields:
         self.whole_bytes = 0
         self.fate = ""
         self.amqp = b""
+        self.seal = b""
 
 
 def encode_record(
@@ -158,19 +161,22 @@ def encode_record(
         headers.append((REPORT_FATE, b"1"))
     if outgoing.stamp > 0:
         headers.append((STAMP, b"%d" % outgoing.stamp))
+    if outgoing.seal:
+        headers.append((SEAL, outgoing.seal))
     if sender:
         headers.append((SENDER, sender.encode()))
     if outgoing.amqp:
         headers.append((AMQP, outgoing.amqp))
     if outgoing.attributes:
-        _append_attributes(headers, outgoing.attributes)
+        append_attributes(headers, outgoing.attributes)
     if outgoing.system:
         for name, text in outgoing.system.items():
             headers.append((SYSTEM_PREFIX + name, text.encode()))
     return Record(-1, now_ms, outgoing.key, outgoing.body, tuple(headers))
 
 
-def _append_attributes(headers: list[tuple[str, bytes | None]], attributes: dict[str, Attribute]) -> None:
+def append_attributes(headers: list[tuple[str, bytes | None]], attributes: dict[str, Attribute]) -> None:
+    """The headers of attributes. Raises INVALID_REQUEST for a reserved name."""
     for name, attribute in attributes.items():
         if name.startswith(PREFIX):
             raise LonghallError(Code.INVALID_REQUEST, f"attribute {name!r}: the prefix {PREFIX!r} is reserved")
@@ -218,6 +224,8 @@ def _read_ours(fields: Fields, name: str, value: bytes) -> None:
     """Read a `longhall.` header. The branches are in the order of frequency."""
     if name == ID:
         fields.message_id = _text(value)
+    elif name == SEAL:
+        fields.seal = value
     elif name == AMQP:
         fields.amqp = value
     elif name == GROUP:
@@ -407,6 +415,14 @@ def dead_letter_source_of(record: Record) -> str:
     return source
 
 
+def seal_of(record: Record) -> bytes:
+    """The seal of a sealed message; empty for others."""
+    for name, value in record.headers:
+        if name == SEAL:
+            return value or b""
+    return b""
+
+
 def due_of(record: Record) -> int:
     """The due time of a staged record; 0, due at once, without the header."""
     due_ms = 0
@@ -477,7 +493,7 @@ def dead_letter_record(
     for header in moved.headers:
         if header[0] == DEATHS:
             history = _text(header[1] or b"").split("\n")
-        elif header[0] != EXPIRES and not _is_death_header(header[0]):
+        elif header[0] != EXPIRES and not is_death_header(header[0]):
             headers.append(header)
     history.append(f"{now_ms} {attempts} {reason} {source}")
     headers.append((DEAD_LETTER_SOURCE, source.encode()))
@@ -489,35 +505,6 @@ def dead_letter_record(
         headers.append((ATTEMPT_HISTORY, attempt_history.encode()))
     headers.append((DEATHS, "\n".join(history[-DEATHS_MAX:]).encode()))
     return Record(-1, now_ms, moved.key, moved.value, tuple(headers))
-
-
-def redriven_record(record: Record, message_id: str, now_ms: int) -> Record:
-    """A copy of a dead letter for its target queue: sent now, with a new id; only the history of deaths is kept."""
-    headers: list[tuple[str, bytes | None]] = [(ID, message_id.encode())]
-    for header in record.headers:
-        if header[0] != ID and header[0] != SENT and not _is_death_header(header[0]):
-            headers.append(header)
-    return Record(-1, now_ms, record.key, record.value, tuple(headers))
-
-
-def edited_record(
-    record: Record, message_id: str, now_ms: int, body: bytes | None, attributes: dict[str, Attribute] | None
-) -> Record:
-    """A copy of the message with another body or other attributes; None leaves them unchanged.
-
-    Raises INVALID_REQUEST for an attribute whose name begins with `longhall.`.
-    """
-    moved = moved_record(record, message_id, now_ms)
-    value = moved.value
-    headers = list(moved.headers)
-    if body is not None:
-        value = body
-        headers = [header for header in headers if header[0] not in (WHOLE, WHOLE_BYTES)]
-    if attributes is not None:
-        ours = [header for header in headers if header[0].startswith(PREFIX)]
-        headers = [header for header in ours if not header[0].startswith(TYPE_PREFIX)]
-        _append_attributes(headers, attributes)
-    return Record(-1, now_ms, moved.key, value, tuple(headers))
 
 
 def retry_record(record: Record, message_id: str, now_ms: int, source: str, attempts: int, due_ms: int) -> Record:
@@ -533,7 +520,8 @@ def retry_record(record: Record, message_id: str, now_ms: int, source: str, atte
     return Record(-1, now_ms, moved.key, moved.value, tuple(headers))
 
 
-def _is_death_header(name: str) -> bool:
+def is_death_header(name: str) -> bool:
+    """True for what a dead letter says of its last death."""
     return name in (DEAD_LETTER_SOURCE, DEAD_LETTER_REASON, ATTEMPTS, FIRST_RECEIVED, ATTEMPT_HISTORY)
 
 

@@ -39,6 +39,8 @@ class Outgoing(msgspec.Struct, kw_only=True, omit_defaults=True):
     report_fate: bool = False  # Send a delivery report to the reply queue.
     stamp: int = 0  # The sender's order: a higher stamp is newer. 0: none.
     amqp: bytes = b""  # Exchange, routing key and properties: `exchanges/properties.py`.
+    seal: bytes = b""  # `records/seal.py`: `body` is ciphertext, and bound to `message_id`.
+    message_id: str = ""  # Given by `front` to what it seals; otherwise the broker draws one.
 
 
 class WriteBack(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -90,6 +92,7 @@ class Delivery(msgspec.Struct, kw_only=True, omit_defaults=True):
     parts: int = 0  # For messages larger than one reply: `body` is empty and is read in this many parts.
     whole_bytes: int = 0  # The size of the body then. A browser of the queue gets a note of the size as `body`.
     amqp: bytes = b""  # As in `Outgoing`; empty if the message came through another door.
+    seal: bytes = b""  # As in `Outgoing`; `front` opens the body, and no door sees a delivery with a seal.
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +125,7 @@ class Letter(msgspec.Struct, kw_only=True):
     reply_to: str = ""
     correlation_id: str = ""
     leased: bool = False  # Leased messages can be neither edited nor moved.
+    seal: bytes = b""  # As in `Delivery`.
 
 
 class LetterPage(msgspec.Struct, kw_only=True):

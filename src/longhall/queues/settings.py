@@ -14,6 +14,7 @@ from msgspec import Meta
 _Milliseconds = Annotated[int, Meta(ge=0, le=10 * 365 * 24 * 3_600_000)]
 _Count = Annotated[int, Meta(ge=0)]
 
+MANAGED_KEY: Final = "managed"  # As `sealed`: the master key that the node has for queues which name none.
 WINDOWS_MAX: Final = 23  # Windows of delivery hours beside the first.
 
 
@@ -124,4 +125,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     wings: tuple[int, ...] = ()  # The numbers of its wings, one for each lane.
     tags: dict[str, str] = {}
     door: dict[str, str] = {}  # Data of a door (SQS: policies, KMS ids), by its own names.
+    # The master key under which bodies are sealed before the broker gets them; empty: not sealed. See docs/security.md.
+    sealed: Annotated[str, Meta(max_length=2048)] = ""
+    # How long a process uses a data key before it asks the key provider for it again.
+    seal_reuse_ms: Annotated[int, Meta(ge=60_000, le=86_400_000)] = 300_000
     amqp: AmqpSettings | None = None  # Of a queue that AMQP has declared.

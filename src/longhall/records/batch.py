@@ -61,12 +61,14 @@ _COVERED: Final = struct.Struct(">hiqqqhii")
 def read_records(buffer: bytes, at: int, size_bytes_max: int = OPENED_BYTES_MAX) -> list[Record]:
     """All records of the batch at `at`, which must be complete; its checksum is not verified.
 
-    Refuses a batch that is larger than `size_bytes_max` when it is decompressed.
+    Refuses a batch that is larger than `size_bytes_max` when it is decompressed, and a sealed one (SEALED).
     """
     header = parse_header(buffer, at)
     end = at + header.size_bytes
     if end > len(buffer):
         raise LonghallError(Code.CORRUPT_MESSAGE, "a batch is truncated")
+    if header.is_sealed:
+        raise LonghallError(Code.SEALED, "the batch is sealed: its records are readable with its key only")
     if header.compression == NONE:
         body = buffer
         start = at + HEADER_BYTES

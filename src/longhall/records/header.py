@@ -10,7 +10,8 @@
     | producer   | producer | base      | record | records, compressed as a whole if the
     | id      i64| epoch i16| sequence  | count  | attributes say so
     +------------+----------+-----------+--------+--------------------------------------
-    attributes: bits 0-2 compression, 3 log append time, 4 transactional, 5 control, 6 base time is a delete horizon
+    attributes: bits 0-2 compression, 3 log append time, 4 transactional, 5 control, 6 base time is a delete horizon,
+                7 the records are sealed (`seal`; never on the wire of a client)
 
 `length` counts the bytes after it. The CRC covers everything from the attributes on, so storing a batch patches offset,
 length and epoch without touching the rest (`stored_prefix`). A batch in the log may have fewer records than its offsets
@@ -41,6 +42,7 @@ LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
+SEALED: Final = 0x80
 
 _HEADER: Final = struct.Struct(">qiixIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qii")
@@ -110,6 +112,11 @@ class BatchHeader:
     @property
     def is_control(self) -> bool:
         return self.attributes & CONTROL != 0
+
+    @property
+    def is_sealed(self) -> bool:
+        """True if the records are ciphertext: only `front`, which has the keys, can open them."""
+        return self.attributes & SEALED != 0
 
     @property
     def has_delete_horizon(self) -> bool:

@@ -20,6 +20,7 @@ from longhall.service import (
     kafka_operations,
     policy_operations,
     queue_operations,
+    seal_operations,
 )
 
 
@@ -44,6 +45,7 @@ _MODULES: Final = (
     directory_operations,
     access_operations,
     kafka_operations,
+    seal_operations,
     topic_operations,
     transaction_operations,
 )

@@ -65,7 +65,7 @@ QUEUE_ACTIONS: Final[dict[type[Operation[Any]], Action]] = dict(
         _on(ops.ReadLetter, lambda queues, op, caller: queues.letter(op.queue, op.message_id)),
         _on(
             ops.EditLetter,
-            lambda queues, op, caller: queues.edit_letter(op.queue, op.message_id, op.body, op.attributes),
+            lambda queues, op, caller: queues.edit_letter(op.queue, op.message_id, op.body, op.attributes, op.seal),
         ),
         _on(
             ops.StartMove,

@@ -287,6 +287,7 @@ class EditLetter(MessageOperation[Letter]):
     message_id: str
     body: bytes | None = None
     attributes: dict[str, Attribute] | None = None
+    seal: bytes = b""  # Of the body, in a sealed message.
 
 
 class StartMove(MessageOperation[MoveTask]):

@@ -69,6 +69,13 @@ R = TypeVar("R")
 Confirm = Callable[[], Awaitable[None]]
 
 
+class MessageGate(Protocol):
+    """What messages pass on their way between the doors of this process and the broker; fulfilled by `front`."""
+
+    def intercept(self, operation: Operation[Any], caller: Caller) -> Pending[Any] | None:
+        """Carry out an operation whose messages have to be changed on the way; None for every other one."""
+
+
 class QueueViews(Protocol):
     """The queues that this process knows without asking; slightly stale if another process leads."""
 
@@ -110,6 +117,7 @@ class Router:
         self._confirm: Confirm | None = None
         self._placed: PlacedQueues | None = None
         self._topics: GroupTopics | None = None
+        self._gate: MessageGate | None = None
 
     def join(
         self,
@@ -138,6 +146,10 @@ class Router:
     def store(self, topics: GroupTopics) -> None:
         """Set the topics that this process stores as a member of another group."""
         self._topics = topics
+
+    def pass_through(self, gate: MessageGate) -> None:
+        """Let the messages of this process's doors pass this gate."""
+        self._gate = gate
 
     def close(self) -> None:
         """End every call to other processes."""
@@ -181,8 +193,14 @@ class Router:
             except LonghallError as error:
                 return failed(error)
             if select is not None:
-                return started(_selected(self.dispatch(operation, caller), select))
-        return self.dispatch(operation, caller)
+                return started(_selected(self.pass_on(operation, caller), select))
+        return self.pass_on(operation, caller)
+
+    def pass_on(self, operation: Operation[R], caller: Caller) -> Pending[R]:
+        """Carry out an operation of a client that was permitted already, through the gate if there is one."""
+        gate = self._gate
+        passed = gate.intercept(operation, caller) if gate is not None else None
+        return passed if passed is not None else self.dispatch(operation, caller)
 
     @property
     def is_guarded(self) -> bool:

@@ -49,6 +49,20 @@ class PushReceiver(PushSink, Protocol):
         """The leader is gone; another one may push the same messages again."""
 
 
+class ConnectionReceiver(PushReceiver, Protocol):
+    """A connection of this process."""
+
+    def push_failed(self, consumer: int, error: LonghallError) -> None:
+        """Messages for a consumer cannot be opened, and go back: end the consumer, with the error."""
+
+
+class PushGate(Protocol):
+    """What pushes pass on their way to a connection of this process; fulfilled by `front`."""
+
+    def receiver(self, session_id: str, owner: ConnectionReceiver) -> PushReceiver:
+        """What gets the pushes in place of a connection, and passes them on."""
+
+
 class SessionExtension(Protocol):
     """What a session has beside its link to the leader of the hall; it ends with the session."""
 
@@ -231,6 +245,11 @@ class Sessions:
         self.links: dict[str, SessionLink] = {}  # Of the connections of this process.
         self._leadership: Leadership | None = None
         self._peers: Peers | None = None
+        self._gate: PushGate | None = None
+
+    def pass_through(self, gate: PushGate) -> None:
+        """Let the pushes to this process's connections pass this gate."""
+        self._gate = gate
 
     def join(self, leadership: Leadership, peers: Peers) -> None:
         """Connect to other processes."""
@@ -248,9 +267,10 @@ class Sessions:
         """The node that leads the hall; NOBODY if none is known."""
         return self._leadership.leader_node(CATALOGUE_SHARD) if self._leadership is not None else NOBODY
 
-    def open(self, session_id: str, owner: PushReceiver) -> SessionLink:
+    def open(self, session_id: str, owner: ConnectionReceiver) -> SessionLink:
         """Open a session for a connection."""
-        link = self.links[session_id] = SessionLink(self, session_id, owner)
+        receiver: PushReceiver = self._gate.receiver(session_id, owner) if self._gate is not None else owner
+        link = self.links[session_id] = SessionLink(self, session_id, receiver)
         return link
 
     def closed(self, link: SessionLink) -> None:

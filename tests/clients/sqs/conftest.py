@@ -7,7 +7,9 @@ are held to account. Tests that need both doors then need `LONGHALL_TEST_BOOTSTR
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -25,7 +27,25 @@ from tests.left_out import leave_out
 
 REGION = "us-east-1"
 CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-KEY_STATES = ("enabled", "disabled", "pending-deletion", "signing", "denied", "not-subscribed", "throttled")
+# What the key program of the second node says of each key; the first one works.
+KEY_STATES = {
+    "enabled": "",
+    "disabled": "disabled",
+    "pending-deletion": "invalid-state",
+    "signing": "invalid-usage",
+    "denied": "denied",
+    "absent": "unknown",
+    "not-subscribed": "not-subscribed",
+    "throttled": "unavailable",
+}
+KEY_PROGRAM = """
+import base64, json, sys
+asked = json.load(sys.stdin)
+states = json.loads(sys.argv[1])
+error = states[asked["key"].removeprefix("alias/")]
+key = base64.b64encode(bytes(32)).decode()
+json.dump({"error": error} if error else {"plaintext": key, "ciphertext": key}, sys.stdout)
+"""
 
 MakeQueue = Callable[..., str]
 
@@ -53,7 +73,9 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node | None]:
     if os.environ.get("LONGHALL_TEST_SQS"):
         yield None
         return
-    with served(tmp_path_factory.mktemp("sqs") / "data") as running:
+    home = tmp_path_factory.mktemp("sqs")
+    write_key_file(home)
+    with served(home / "data", options=["--keys", str(home / "keys")]) as running:
         yield running
 
 
@@ -64,10 +86,31 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         leave_out("signatures, keys and memory: LONGHALL_TEST_SQS names a server whose settings are not ours")
     home = tmp_path_factory.mktemp("guarded")
     write_credentials(home / "credentials")
-    (home / "keys").write_text("[keys]\n" + "".join(f"alias/{state} = {state}\n" for state in KEY_STATES))
+    write_key_program(home / "keys")
     options = ["--credentials", str(home / "credentials"), "--set", f"keys={home / 'keys'}"]
     with served(home / "data", options=[*options, "--set", "memory_bytes=16MiB"]) as running:
         yield running
+
+
+def write_key_file(home: Path) -> None:
+    """Master keys in a file, of which one is the managed one."""
+    (home / "master-keys").write_text(f"house = {'0a' * 32}\norders = {'0b' * 32}\n")
+    (home / "master-keys").chmod(0o600)
+    (home / "keys").write_text(
+        f'managed = "house"\n[providers.disk]\nkind = "file"\npath = "{home / "master-keys"}"\n'
+        '[keys]\nhouse = { provider = "disk" }\n"alias/orders" = { provider = "disk", id = "orders" }\n'
+    )
+    (home / "keys").chmod(0o600)
+
+
+def write_key_program(file: Path) -> None:
+    """A file of keys, which a program has; it says what the state of each is."""
+    command = [sys.executable, "-c", KEY_PROGRAM, json.dumps(KEY_STATES)]
+    # JSON's texts and lists are TOML's as well.
+    listed = "".join(f'"alias/{state}" = {{ provider = "program" }}\n' for state in KEY_STATES)
+    provider = f'[providers.program]\nkind = "command"\ntimeout_ms = 30000\ncommand = {json.dumps(command)}\n'
+    file.write_text(f"{provider}[keys]\n{listed}")
+    file.chmod(0o600)
 
 
 def write_credentials(file: Path, **others: str) -> None:

@@ -147,18 +147,6 @@ def test_fifo_and_names_go_together(sqs: Any) -> None:
     assert refusal(sqs.create_queue, QueueName="without-suffix", Attributes={"FifoQueue": "true"}) == INVALID_PARAMETER
 
 
-def test_encryption_settings_are_stored(sqs: Any, queue: str) -> None:
-    sqs.set_queue_attributes(
-        QueueUrl=queue, Attributes={"KmsMasterKeyId": "alias/mine", "KmsDataKeyReusePeriodSeconds": "600"}
-    )
-    assert attribute(sqs, queue, "KmsMasterKeyId") == "alias/mine"
-    assert attribute(sqs, queue, "KmsDataKeyReusePeriodSeconds") == "600"
-    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"KmsMasterKeyId": "", "SqsManagedSseEnabled": "true"})
-    assert attribute(sqs, queue, "SqsManagedSseEnabled") == "true"
-    said = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
-    assert "KmsMasterKeyId" not in said
-
-
 def test_policies_are_stored_and_removed(sqs: Any, queue: str) -> None:
     statement = {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage", "Resource": arn(sqs, queue)}
     policy = {"Version": "2012-10-17", "Statement": [statement]}

@@ -45,7 +45,7 @@ def test_the_service_has_defaults_of_its_own(sqs: Any) -> None:
         "ReceiveMessageWaitTimeSeconds": "0",
         "MessageRetentionPeriod": "345600",
         "MaximumMessageSize": "1048576",
-        "SqsManagedSseEnabled": "true",
+        "SqsManagedSseEnabled": "false",
         "QueueArn": ARN + "orders",
         "ApproximateNumberOfMessages": "0",
         "ApproximateNumberOfMessagesNotVisible": "0",
@@ -92,9 +92,11 @@ def test_every_attribute_that_is_set_is_read_back(sqs: Any, door: Running) -> No
     settings = door.queues.queues["orders"].view.settings
     assert (settings.lease_ms, settings.delay_ms, settings.wait_ms) == (43_200_000, 900_000, 20_000)
     assert (settings.retention_ms, settings.message_bytes_max) == (60_000, 1024)
+    assert (settings.sealed, settings.seal_reuse_ms) == ("alias/key", 600_000)
     assert settings.dead_letters == DeadLetters(queue="dead", attempts_max=3, on_delete=False)
     sqs.set_queue_attributes(QueueUrl=url, Attributes={"SqsManagedSseEnabled": "true"})
     assert read(sqs, url, "SqsManagedSseEnabled", "KmsMasterKeyId") == {"SqsManagedSseEnabled": "true"}
+    assert door.queues.queues["orders"].view.settings.sealed == "managed"
     taken = {"Policy": "", "RedrivePolicy": "", "RedriveAllowPolicy": "", "KmsDataKeyReusePeriodSeconds": ""}
     sqs.set_queue_attributes(QueueUrl=url, Attributes=taken)
     assert read(sqs, url, *taken) == {}

@@ -116,6 +116,11 @@ class RunningQueue(Listener):
         return self.route[0].options.gather_ms
 
     @property
+    def is_sealed(self) -> bool:
+        """True if the queue takes sealed messages only, which its topic says."""
+        return self.route[0].options.is_sealed
+
+    @property
     def counts_bytes(self) -> bool:
         """True if the queue has a bound of bytes."""
         return self.settings.bytes_max > 0

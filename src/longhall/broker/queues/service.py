@@ -397,10 +397,15 @@ class QueueService:
         return await letter(self._hall, self._find(name), message_id)
 
     async def edit_letter(
-        self, name: str, message_id: str, body: bytes | None = None, attributes: Attributes | None = None
+        self,
+        name: str,
+        message_id: str,
+        body: bytes | None = None,
+        attributes: Attributes | None = None,
+        seal: bytes = b"",
     ) -> Letter:
         """Replace its body, its attributes (all of them) or both; MESSAGE_LEASED while somebody has it."""
-        return await edit_letter(self._hall, self._find(name), message_id, body, attributes)
+        return await edit_letter(self._hall, self._find(name), message_id, body, attributes, seal)
 
     # Messages between groups
 

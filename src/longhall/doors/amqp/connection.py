@@ -31,7 +31,10 @@ from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.amqp.handlers.table import HANDLERS
+from longhall.doors.amqp.handshake import CHANNELS_MAX, FRAME_MAX
+from longhall.doors.amqp.heartbeats import Heartbeats
 from longhall.doors.amqp.intake import Intake
+from longhall.doors.amqp.method_decoder import decode_method
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
@@ -49,7 +52,8 @@ from longhall.doors.amqp.wire.frames import (
     decode_content_header,
     method_frame,
 )
-from longhall.doors.amqp.wire.methods import METHODS, Arguments, decode_arguments
+from longhall.doors.amqp.wire.methods import METHODS, Arguments
+from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
@@ -59,9 +63,6 @@ if TYPE_CHECKING:
 
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 HANDSHAKE_FRAME_MAX: Final = 8192
-CHANNELS_MAX: Final = 2047
-FRAME_MAX: Final = 131_072
-HEARTBEAT_S: Final = 60
 CLOSE_S: Final = 5.0  # How long a close_ok is waited for.
 
 _log = logging.getLogger("longhall.amqp")
@@ -86,8 +87,7 @@ class AmqpConnection(asyncio.Protocol):
         self._consumer_keys = count(1)
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
-        self.is_over = False
-        self.is_closing = False
+        self.is_over = self.is_closing = False
         self.active_s = 0.0
         self.requests = 0
         self._loop = loop
@@ -96,15 +96,12 @@ class AmqpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received = b""
         self._out: list[bytes] = []
-        self._is_flushing = False
+        self._is_flushing = self._is_paused = False
         self._is_writable = True
-        self._is_paused = False
         self._intake = Intake(self, server.message_bytes_max)
         self._bodies = ContentAdmission(server.budget, self._pace, self._give_up_bodies)
         self.blockage = Blockage(server.alarms, self.write, self.worked)
-        self._last_received_s = 0.0
-        self._last_sent_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._heartbeats = Heartbeats(loop, lambda: self.write(HEARTBEAT_FRAME), self._is_gone)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Transport
@@ -113,17 +110,16 @@ class AmqpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
         self.peer = self.origin.made(transport)
-        self._last_received_s = self.active_s = self._loop.time()
+        self._heartbeats.received_s = self.active_s = self._loop.time()
         if not self.server.opened(self):
             self._transport.abort()
             return
-        self._timer = self._loop.call_later(self.server.handshake_s, self._handshake_over)
+        self._heartbeats.expect_handshake(self.server.handshake_s, self._handshake_over)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_over = True
         self._transport = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._heartbeats.cancel()
         self._bodies.leave()
         self.blockage.close()
         for channel in self.channels.values():
@@ -144,7 +140,7 @@ class AmqpConnection(asyncio.Protocol):
             self._session.readable()
 
     def data_received(self, data: bytes) -> None:
-        self._last_received_s = self._loop.time()
+        self._heartbeats.received_s = self._loop.time()
         if self.is_over:
             return
         received = self._received + data if self._received else data
@@ -270,7 +266,7 @@ class AmqpConnection(asyncio.Protocol):
     def _take_connection_method(self, kind: int, data: bytes, at: int, stop: int) -> None:
         if kind != METHOD:
             raise AmqpError(errors.UNEXPECTED_FRAME, "channel 0 has no content")
-        method, arguments = _decode(data, at, stop)
+        method, arguments = decode_method(data, at, stop)
         self.requests += 1
         if self.handshake.state == "running" and method == methods.CONNECTION_CLOSE:
             self.publisher.flush()
@@ -292,12 +288,12 @@ class AmqpConnection(asyncio.Protocol):
             if reply:
                 self.write(reply)
             if method == methods.CONNECTION_TUNE_OK:
-                self._begin_heartbeats()
+                self._heartbeats.begin(self.handshake.heartbeat_s)
 
     def _take_unopened(self, kind: int, number: int, data: bytes, at: int, stop: int) -> None:
         if kind != METHOD:
             raise AmqpError(errors.CHANNEL_ERROR, "expected 'channel.open'")
-        method, _ = _decode(data, at, stop)
+        method, _ = decode_method(data, at, stop)
         if method in (methods.CHANNEL_CLOSE_OK, methods.CHANNEL_CLOSE):
             if method == methods.CHANNEL_CLOSE:
                 self.write(method_frame(number, methods.CHANNEL_CLOSE_OK))
@@ -314,7 +310,7 @@ class AmqpConnection(asyncio.Protocol):
     def _take_method(self, channel: Channel, data: bytes, at: int, stop: int) -> None:
         if channel.content is not None:
             raise AmqpError(errors.UNEXPECTED_FRAME, "expected the content of basic.publish, got a method instead")
-        method, arguments = _decode(data, at, stop)
+        method, arguments = decode_method(data, at, stop)
         if channel.is_closing:
             if method == methods.CHANNEL_CLOSE_OK:
                 self.channels.pop(channel.number, None)
@@ -448,8 +444,7 @@ class AmqpConnection(asyncio.Protocol):
         if refusal:
             self._refuse(AmqpError(errors.NOT_ALLOWED, refusal, methods.CONNECTION_OPEN))
             return
-        self.host = host
-        self.caller = caller
+        self.host, self.caller = host, caller
         self.handshake.state = "running"
         self.write(method_frame(0, methods.CONNECTION_OPEN_OK, ""))
 
@@ -486,6 +481,11 @@ class AmqpConnection(asyncio.Protocol):
         """Messages for a consumer."""
         take_push(self, push, push.consumer == DIRECT)
 
+    def push_failed(self, consumer: int, error: LonghallError) -> None:
+        """Messages of a consumer cannot be opened, and go back: its channel is closed."""
+        if consumer in self.consumers:
+            self.fail(self.consumers[consumer][0], errors.error_of(error))
+
     def session_opened(self) -> None:
         """Open the consumers at a leader that does not know them."""
         if self._session_ready is not None and not self._session_ready.done():
@@ -495,14 +495,12 @@ class AmqpConnection(asyncio.Protocol):
                 left = channel.limit - len(channel.unacknowledged)
                 self.service.call(LimitChannel(self.session_id, channel.number, left), self.caller)
         for key, (channel, one) in list(self.consumers.items()):
-            operation = one.operation(self.session_id, channel.number)
-            self.service.call(operation, self.caller).when_done(partial(self._consumer_opened, key, one.queue))
+            opened = self.service.call(one.operation(self.session_id, channel.number), self.caller)
+            opened.when_done(partial(self._consumer_opened, key, one.queue))
 
     def _consumer_opened(self, key: int, queue: str, done: Pending[None]) -> None:
         if done.error is not None:
-            self.push(
-                PushedMessages(key, queue, [])
-            )  # It cannot be opened again: the client is told that it is cancelled.
+            self.push(PushedMessages(key, queue, []))  # The client is told that it is cancelled.
 
     def session_lost(self) -> None:
         """The leader is gone: consumers are opened again at the next one."""
@@ -527,7 +525,7 @@ class AmqpConnection(asyncio.Protocol):
         self._is_flushing = False
         if self._transport is not None and self._out:
             self._transport.write(b"".join(self._out))
-            self._last_sent_s = self._loop.time()
+            self._heartbeats.sent_s = self._loop.time()
         self._out.clear()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -545,23 +543,12 @@ class AmqpConnection(asyncio.Protocol):
 
     # Heartbeats and the end
 
-    def _begin_heartbeats(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self.handshake.heartbeat_s:
-            self._timer = self._loop.call_later(self.handshake.heartbeat_s / 2, self._beat)
-
-    def _beat(self) -> None:
-        interval_s = self.handshake.heartbeat_s
-        now_s = self._loop.time()
-        if now_s - self._last_received_s > 2.5 * interval_s and not self._is_paused:
-            _log.info("a client has sent no heartbeat", extra={"peer": self.peer})
-            self.abort()
-            return
-        if now_s - self._last_sent_s >= interval_s / 2:
-            self.write(HEARTBEAT_FRAME)
-        self._timer = self._loop.call_later(interval_s / 2, self._beat)
+    def _is_gone(self) -> bool:
+        if self._is_paused:
+            return False
+        _log.info("a client has sent no heartbeat", extra={"peer": self.peer})
+        self.abort()
+        return True
 
     def _handshake_over(self) -> None:
         if self.handshake.state != "running":
@@ -588,14 +575,3 @@ class AmqpConnection(asyncio.Protocol):
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
-
-
-def _decode(data: bytes, at: int, stop: int) -> tuple[int, Arguments]:
-    if stop - at < 4:
-        raise AmqpError(errors.SYNTAX_ERROR, "a method is cut off")
-    number = int.from_bytes(data[at : at + 4], "big")
-    method = METHODS.get(number)
-    if method is None:
-        text = f"unknown method {number >> 16}.{number & 0xFFFF}"
-        raise AmqpError(errors.COMMAND_INVALID, text)
-    return number, decode_arguments(method.form, data, at + 4, stop)

@@ -53,6 +53,7 @@ QUORUM: Final = "quorum"
 STREAM: Final = "stream"
 _OVERFLOWS: Final = {"drop-head": "drop-oldest", "reject-publish": "refuse", "reject-publish-dlx": "refuse"}
 
+SEALED: Final = "x-longhall-sealed"  # The master key under which bodies are sealed.
 COMPARED: Final = (
     "x-message-ttl",
     "x-expires",
@@ -68,6 +69,7 @@ COMPARED: Final = (
     "x-single-active-consumer",
     MAX_AGE,
     SEGMENT_BYTES,
+    SEALED,
 )
 ACCEPTED: Final = frozenset((*COMPARED, "x-queue-mode", "x-queue-version"))
 
@@ -113,17 +115,19 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
     )
     ttl_ms = check.number("x-message-ttl", -1, 0, YEARS_MS)
     priorities = check.number("x-max-priority", 0, 1, 255)
+    sealed = check.text(SEALED, "")
     return QueueSettings(
         retention_ms=0,
         time_to_live_ms=max(ttl_ms, 1) if ttl_ms >= 0 else 0,
         message_bytes_max=RECORD_BYTES_MAX,
-        whole_bytes_max=MESSAGE_BYTES_MAX,
+        whole_bytes_max=0 if sealed else MESSAGE_BYTES_MAX,  # A chunk of a sealed message cannot be opened alone.
         messages_max=check.number("x-max-length", 0, 1, 1 << 62),
         bytes_max=check.number("x-max-length-bytes", 0, 1, 1 << 62),
         when_full="refuse" if _OVERFLOWS[overflow] == "refuse" else "drop-oldest",
         in_flight_max=IN_FLIGHT_MAX,
         priorities=min(priorities + 1, 255),
         fair=False,
+        sealed=sealed,
         amqp=amqp,
     )
 

@@ -59,8 +59,18 @@ _BY_REPLY: Final = {
         Code.GROUP_UNKNOWN,
     ),
     NOT_ALLOWED: (Code.UNKNOWN_VIRTUAL_HOST,),
-    ACCESS_REFUSED: (Code.QUEUE_IN_USE, Code.ACCESS_REFUSED),
+    ACCESS_REFUSED: (
+        Code.QUEUE_IN_USE,
+        Code.ACCESS_REFUSED,
+        Code.KEY_UNKNOWN,
+        Code.KEY_DISABLED,
+        Code.KEY_DENIED,
+        Code.KEY_INVALID_STATE,
+        Code.KEY_INVALID_USAGE,
+        Code.KEY_NOT_SUBSCRIBED,
+    ),
     PRECONDITION_FAILED: (
+        Code.SEALED,
         Code.INVALID_REQUEST,
         Code.INVALID_NAME,
         Code.INVALID_CONFIGURATION,
@@ -91,6 +101,7 @@ _BY_REPLY: Final = {
         Code.KEY_REQUIRED,
     ),
     RESOURCE_ERROR: (
+        Code.KEY_UNAVAILABLE,
         Code.OVERLOADED,
         Code.OVER_QUOTA,
         Code.STORAGE_FULL,

@@ -123,7 +123,7 @@ class PublishBatches(Generic[MessageT]):
         size_bytes, self._gathered_bytes = self._gathered_bytes, 0
         if messages:
             operation = PublishMessages(self._connection.host, [message.publication for message in messages])
-            pending = self._connection.service.dispatch(operation, self._connection.caller)  # Checked by `publish`.
+            pending = self._connection.service.pass_on(operation, self._connection.caller)  # Checked by `publish`.
             self._begin(_Batch(messages, pending, size_bytes))
 
     async def commit(self, publications: list[Publication], ends: Sequence[EndedMessages] = ()) -> list[Published]:

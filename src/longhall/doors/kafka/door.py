@@ -14,6 +14,7 @@ from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.doors.kafka.fetch_sessions import FetchSessions
 from longhall.doors.kafka.metadata_cache import MetadataCache
+from longhall.doors.kafka.sealing import KafkaSealing
 from longhall.doors.kafka.share_group_settings import ShareGroupSettings
 from longhall.doors.kafka.share_sessions import ShareSessions
 from longhall.errors import Code
@@ -37,6 +38,7 @@ class Door:
         settings: Mapping[str, str],
         service: Router,
         access: AccessGuard | None = None,
+        sealing: KafkaSealing | None = None,
     ) -> None:
         """Without `access` every client may do everything."""
         self.access = access
@@ -50,6 +52,7 @@ class Door:
         self.port = 0
         self.rack = ""
         self.service = service
+        self.sealing = sealing  # None: sealed topics are refused.
         self.main: GroupClient | None = None  # In another group's process: the main hall answers all but records.
         self.share_groups = ShareGroupCoordinator(hall, coordinator)
         self.share_settings = ShareGroupSettings(self.share_groups)

@@ -78,6 +78,17 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.GROUP_SUBSCRIBED: 86,
     Code.OFFSET_METADATA_TOO_LARGE: 12,
     Code.UNSTABLE_OFFSETS: 88,
+    # Clients stop at TOPIC_AUTHORIZATION_FAILED when they produce and when they fetch, and name the topic. They try
+    # again at KAFKA_STORAGE_ERROR, and stop at a corrupt message.
+    Code.KEY_UNKNOWN: 29,
+    Code.KEY_DISABLED: 29,
+    Code.KEY_DENIED: 29,
+    Code.KEY_INVALID_STATE: 29,
+    Code.KEY_INVALID_USAGE: 29,
+    Code.KEY_NOT_SUBSCRIBED: 29,
+    Code.KEY_UNAVAILABLE: 56,
+    Code.SEAL_BROKEN: 2,
+    Code.SEALED: 44,
     # Producers hear these of the rules of a queue. A full queue that refuses is a policy, and clients do not retry; one
     # that makes them wait ends with TIMED_OUT, and they do.
     Code.QUEUE_FULL: 44,  # POLICY_VIOLATION

@@ -1,7 +1,7 @@
 """Queue attributes of the service and our settings: one table for both directions.
 
 An attribute that has a setting is stored only there, so a change through another door is visible here. An attribute
-that only the service has (policies, encryption keys, the throughput limit) is stored in `settings.door` under its own
+that only the service has (policies, the throughput limit) is stored in `settings.door` under its own
 name. The service's defaults differ from ours and are set when this door creates a queue.
 """
 
@@ -25,11 +25,11 @@ from longhall.doors.sqs.policies import (
 from longhall.doors.sqs.wire.faults import INVALID_ATTRIBUTE_NAME, INVALID_ATTRIBUTE_VALUE, SqsError
 from longhall.errors import LonghallError
 from longhall.queues.messages import Depth, QueueView
-from longhall.queues.settings import QueueSettings
+from longhall.queues.settings import MANAGED_KEY, QueueSettings
 
 RETENTION_S: Final = 345_600
 IN_FLIGHT_MAX: Final = 120_000
-KEY_REUSE_S: Final = 300
+KEY_NAME_LENGTH_MAX: Final = 2048
 
 _FIFO_ONLY: Final = frozenset({"FifoQueue", "ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit"})
 _FIFO_MODES: Final = frozenset({"DeduplicationScope", "FifoThroughputLimit"})
@@ -52,17 +52,8 @@ _SECONDS: Final = {
 }
 _SCOPES: Final = {"queue": "queue", "messageGroup": "group"}
 _SCOPE_NAMES: Final = {"queue": "queue", "group": "messageGroup"}
-_OTHERS: Final = frozenset(
-    {
-        "KmsDataKeyReusePeriodSeconds",
-        "KmsMasterKeyId",
-        "MaximumMessageSize",
-        "Policy",
-        "RedriveAllowPolicy",
-        "RedrivePolicy",
-        "SqsManagedSseEnabled",
-    }
-)
+_SEALING: Final = frozenset({"KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "SqsManagedSseEnabled"})
+_OTHERS: Final = frozenset({"MaximumMessageSize", "Policy", "RedriveAllowPolicy", "RedrivePolicy"}) | _SEALING
 _OURS: Final = frozenset(  # See `extensions`.
     {"LonghallAcknowledge", "LonghallPlacement", "LonghallPriorities", "LonghallSettled"} | QUEUE_ATTRIBUTES
 )
@@ -122,9 +113,9 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
         elif attribute == "FifoQueue":
             if value.lower() != "true":
                 raise wrong(attribute, "Modifying queue type is not supported.")
-        else:
+        elif attribute not in _SEALING:
             _keep(kept, attribute, value)
-    _reconcile_keys(kept, attributes)
+    changes.update(_sealing(settings, attributes))
     settings = msgspec.structs.replace(settings, door=kept, **changes)
     if kept.get("FifoThroughputLimit") == "perMessageGroupId" and settings.deduplication_scope != "group":
         raise wrong(
@@ -134,16 +125,31 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
     return settings
 
 
-def _reconcile_keys(kept: dict[str, str], attributes: Mapping[str, str]) -> None:
-    """One kind of encryption at a time: the attribute of this request replaces the other kind."""
-    if attributes.get("KmsMasterKeyId"):
-        if attributes.get("SqsManagedSseEnabled", "").lower() == "true":
-            raise wrong("SqsManagedSseEnabled", "You can use one type of server-side encryption (SSE) at one time.")
-        kept["SqsManagedSseEnabled"] = "false"
-    elif attributes.get("SqsManagedSseEnabled", "").lower() == "true":
-        kept.pop("KmsMasterKeyId", None)
-    if "KmsMasterKeyId" not in kept:
-        kept.pop("KmsDataKeyReusePeriodSeconds", None)  # It is an attribute of the key.
+def _sealing(settings: QueueSettings, attributes: Mapping[str, str]) -> dict[str, object]:
+    """The settings of the encryption. One kind at a time: the attribute of this request replaces the other kind."""
+    key = attributes.get("KmsMasterKeyId")
+    managed = attributes.get("SqsManagedSseEnabled")
+    is_managed = _flag("SqsManagedSseEnabled", managed) if managed else False
+    if key and is_managed:
+        raise wrong("SqsManagedSseEnabled", "You can use one type of server-side encryption (SSE) at one time.")
+    if key is not None and (len(key) > KEY_NAME_LENGTH_MAX or key == MANAGED_KEY):
+        raise wrong("KmsMasterKeyId")
+    changes: dict[str, object] = {}
+    sealed = settings.sealed
+    if key or (key is not None and sealed != MANAGED_KEY):
+        sealed = key
+    if is_managed:
+        sealed = MANAGED_KEY
+    elif managed is not None and sealed == MANAGED_KEY:
+        sealed = ""
+    if sealed != settings.sealed:
+        changes["sealed"] = sealed
+    reuse = attributes.get("KmsDataKeyReusePeriodSeconds")
+    if reuse:
+        changes["seal_reuse_ms"] = 1000 * _number("KmsDataKeyReusePeriodSeconds", reuse, 60, 86_400)
+    elif reuse is not None:
+        changes["seal_reuse_ms"] = QueueSettings().seal_reuse_ms
+    return changes
 
 
 def read_attributes(door: Door, view: QueueView, names: Iterable[str], depth: Depth) -> dict[str, str]:
@@ -189,7 +195,10 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
     """Every attribute that follows from the settings."""
     out = {attribute: str(getattr(settings, field) // 1000) for attribute, field in _SECONDS.items()}
     out["MaximumMessageSize"] = str(settings.message_bytes_max)
-    out["SqsManagedSseEnabled"] = "true"
+    out["SqsManagedSseEnabled"] = "true" if settings.sealed == MANAGED_KEY else "false"
+    if settings.sealed and settings.sealed != MANAGED_KEY:
+        out["KmsMasterKeyId"] = settings.sealed
+        out["KmsDataKeyReusePeriodSeconds"] = str(settings.seal_reuse_ms // 1000)
     if settings.priorities > 1:
         out["LonghallPriorities"] = str(settings.priorities)
     if settings.settled != "free":
@@ -206,9 +215,8 @@ def _written(door: Door, settings: QueueSettings) -> dict[str, str]:
         out["ContentBasedDeduplication"] = "true" if settings.deduplication == "content" else "false"
         out["DeduplicationScope"] = _SCOPE_NAMES[settings.deduplication_scope]
         out["FifoThroughputLimit"] = "perQueue"
-    if "KmsMasterKeyId" in settings.door:
-        out["KmsDataKeyReusePeriodSeconds"] = str(KEY_REUSE_S)
-    out.update({name: value for name, value in settings.door.items() if name in WRITABLE})
+    # Versions before sealing stored the names of keys that encrypted nothing; they are not shown.
+    out.update({name: value for name, value in settings.door.items() if name in WRITABLE - _SEALING})
     return out
 
 
@@ -221,10 +229,6 @@ def _keep(kept: dict[str, str], attribute: str, value: str) -> None:
         check_policy(value)
     elif attribute == "RedriveAllowPolicy":
         check_redrive_allow_policy(value)
-    elif attribute == "KmsDataKeyReusePeriodSeconds":
-        value = str(_number(attribute, value, 60, 86_400))
-    elif attribute == "SqsManagedSseEnabled":
-        value = "true" if _flag(attribute, value) else "false"
     elif attribute == "FifoThroughputLimit":
         _word(attribute, value, {"perQueue": "", "perMessageGroupId": ""})
     elif len(value) > 2048:

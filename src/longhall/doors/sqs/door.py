@@ -9,7 +9,6 @@ from typing import Any, final
 from longhall.broker.pending import Pending
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR
 from longhall.doors.sqs.addresses import queue_of_url
-from longhall.doors.sqs.keys import Keys
 from longhall.doors.sqs.limits import SendRate, SqsLimits
 from longhall.doors.sqs.wire.faults import THROTTLED, SqsError
 from longhall.doors.sqs.wire.results import Result
@@ -38,14 +37,12 @@ class Door:
         region: str = REGION,
         account: str = ACCOUNT,
         limits: SqsLimits | None = None,
-        keys: Keys | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.service = service
         self.region = region
         self.account = account
         self.limits = limits or SqsLimits()
-        self.keys = keys
         self._clock = clock
         self._sends = SendRate(self.limits.fifo_sends_max)
         self.reuse_ms = REUSE_MS  # How long the name of a deleted queue cannot be used again.
@@ -66,11 +63,6 @@ class Door:
     async def queue(self, url: str, caller: Caller) -> QueueView:
         """The queue of a request, as its leader knows it. UNKNOWN_QUEUE if there is none."""
         return await self.service.call(DescribeQueue(self.name_of(url)), caller.identity)
-
-    def check_key(self, view: QueueView) -> None:
-        """Raises SqsError if the queue's key cannot be used. For requests that send or receive messages."""
-        if self.keys is not None:
-            self.keys.check(view.settings)
 
     def check_rate(self, view: QueueView, groups: Iterable[str]) -> None:
         """Raises SqsError if a FIFO queue has had its sends of this second: together, or in one of these groups if its

@@ -42,6 +42,15 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.NOT_KEPT: faults.UNSUPPORTED,
     Code.UNKNOWN_MESSAGE: faults.NO_SUCH_RESOURCE,
     Code.MESSAGE_LEASED: faults.UNSUPPORTED,
+    Code.SEALED: faults.UNSUPPORTED,
+    Code.KEY_UNKNOWN: faults.KMS_NOT_FOUND,
+    Code.KEY_DISABLED: faults.KMS_DISABLED,
+    Code.KEY_DENIED: faults.KMS_ACCESS_DENIED,
+    Code.KEY_INVALID_STATE: faults.KMS_INVALID_STATE,
+    Code.SEAL_BROKEN: faults.KMS_INVALID_STATE,  # SDKs would repeat an internal error, and get other messages.
+    Code.KEY_INVALID_USAGE: faults.KMS_INVALID_KEY_USAGE,
+    Code.KEY_NOT_SUBSCRIBED: faults.KMS_OPT_IN_REQUIRED,
+    Code.KEY_UNAVAILABLE: faults.KMS_THROTTLED,
     # Retriable: SDKs retry these by themselves.
     Code.OVERLOADED: faults.THROTTLED,
     Code.OVER_QUOTA: faults.THROTTLED,

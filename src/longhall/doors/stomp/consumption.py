@@ -103,6 +103,11 @@ class Consumption:
         """The leader is gone: consumers are opened again at the next one."""
         self._ready = asyncio.get_running_loop().create_future()
 
+    def push_failed(self, consumer: int, error: LonghallError) -> None:
+        """Messages of a subscription cannot be opened, and go back: the client gets the error."""
+        if consumer in self.consumers:
+            self._connection.fail(stomp_error(error))
+
     # Subscriptions
 
     def new_consumer(self, tag: str, queue: str, no_ack: bool, prefetch: int) -> ChannelConsumer:

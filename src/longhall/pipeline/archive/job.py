@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from longhall.client.groups import Committed, Place
 from longhall.client.hall import Hall
-from longhall.names import ARCHIVE_GROUP
+from longhall.names import ARCHIVE_GROUP, SEAL_KEYS, SEALED
 from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended, merged, to_merge, without_retired
 from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import COLUMNS, FILE_BYTES_MAX
@@ -94,6 +94,8 @@ class Archiver:
         with BlockingClient(self._options.bootstrap) as client:
             survey = SubscriptionMetadata(client, Subscription(names=self._options.topics), read_committed=True)
             topics = survey.topics()
+            for name in topics:
+                _refuse_sealed(client, name)
             self._storage.check()
             self._claim(topics)
             self._listen(client, topics)
@@ -276,6 +278,15 @@ def archive(spark: SparkSession, options: Options, say: Say, show: Show) -> Done
 def _sleep(seconds: float) -> bool:
     time.sleep(seconds)
     return False
+
+
+def _refuse_sealed(client: BlockingClient, topic: str) -> None:
+    """Raises PipelineError for a sealed topic: brokers give its messages in clear, and files would have them so."""
+    for setting in client.ask(lambda hall: hall.topics.settings(topic)):
+        if setting.name in (SEALED, SEAL_KEYS) and setting.value:
+            raise PipelineError(
+                f"topic {topic} is or was sealed, and is not archived: the files would have its messages in clear"
+            )
 
 
 def _now_ms() -> int:

@@ -105,6 +105,9 @@ def route_letter(hall: Hall, queue: RunningQueue, record: Record, fields: Fields
             continue
         lives_ms = target.settings.time_to_live_ms
         letter = _letter(record, fields.message_id, now_ms, stored, now_ms + lives_ms if lives_ms else 0)
+        if fields.seal:  # A seal of another queue is opened only in a dead letter.
+            source = (DEAD_LETTER_SOURCE, queue.entry.name.encode())
+            letter = Record(-1, now_ms, letter.key, letter.value, (*letter.headers, source))
         moves_to = move_target(hall, target.entry.name, queue)
         if moves_to is None or (moves_to.queue is None and not moves_to.takes(hall, [letter])):
             continue

@@ -14,15 +14,18 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.audit.audit_log import audited, audits, note
 from longhall.broker.queues.delivery.message_lookup import look, look_up_record, warm
 from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.sending.rules import unsealed
 from longhall.broker.queues.write import together, write_queue, write_records
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import message_info_of
-from longhall.queues.envelope import decode_record, edited_record, locate_message_id
+from longhall.queues.envelope import decode_record, locate_message_id, seal_of
 from longhall.queues.events import Passed, Withdrawn
 from longhall.queues.messages import Attempt, Attribute, Letter, LetterPage
 from longhall.queues.outcomes import Status
+from longhall.queues.record_copies import edited_record
 from longhall.records.record import Record
+from longhall.records.seal import TAG_BYTES
 
 PAGE_MAX: Final = 1000
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -62,20 +65,27 @@ async def letter(hall: Hall, queue: RunningQueue, message_id: str) -> Letter:
 
 
 async def edit_letter(
-    hall: Hall, queue: RunningQueue, message_id: str, body: bytes | None, attributes: Attributes | None
+    hall: Hall,
+    queue: RunningQueue,
+    message_id: str,
+    body: bytes | None,
+    attributes: Attributes | None,
+    seal: bytes = b"",
 ) -> Letter:
     """Replace the body, all attributes, or both. The id and the history of deaths stay."""
-    if body is not None and len(body) > queue.settings.message_bytes_max:
+    if body is not None and len(body) - (TAG_BYTES if seal else 0) > queue.settings.message_bytes_max:
         reason = f"a message may have {queue.settings.message_bytes_max} bytes"
         raise LonghallError(Code.MESSAGE_TOO_LARGE, reason)
     lane, record = await _find(hall, queue, message_id)
+    if body is not None and not seal and (queue.is_sealed or seal_of(record)):
+        raise unsealed(queue)
     passed = await reach(hall, queue, lane, record.offset)
     if hall.storage_full or not hall.has_room(len(record.value or b"") + len(body or b"") + EVENT_ROOM_BYTES):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
     now_ms = hall.time.now_ms()
     fields = decode_record(record, lane)
     target = queue.lane_for(fields.priority, fields.group)
-    edited = edited_record(record, message_id, now_ms, body, None if attributes is None else dict(attributes))
+    edited = edited_record(record, message_id, now_ms, body, None if attributes is None else dict(attributes), seal)
     with together(hall):
         base = write_records(hall, target, [edited], now_ms, message=False)
         write_queue(hall, queue, [*passed, Withdrawn(queue=queue.number, lane=lane, offsets=[record.offset])])
@@ -155,6 +165,7 @@ def letter_of(queue: RunningQueue, lane: int, record: Record) -> Letter:
         reply_to=fields.reply_to,
         correlation_id=fields.correlation_id,
         leased=queue.queue.is_leased(lane, record.offset),
+        seal=fields.seal,
     )
 
 

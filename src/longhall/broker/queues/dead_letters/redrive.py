@@ -28,11 +28,11 @@ from longhall.queues.envelope import (
     dead_letter_source_of,
     decode_record,
     new_message_id,
-    redriven_record,
 )
 from longhall.queues.events import QueueEvent, Withdrawn
 from longhall.queues.messages import MoveTask
 from longhall.queues.outcomes import Outcome, Status
+from longhall.queues.record_copies import redriven_record
 from longhall.queues.redrive import CHOSEN_MAX, RATE_MAX, SOURCE_GONE, TARGET_GONE, Redrives, Step
 from longhall.records.record import Record
 from longhall.shards.shard import MOVES

@@ -234,4 +234,5 @@ def delivery_of(fields: Fields, attempts: int, first_ms: int) -> Delivery:
         dead_letter_source=fields.dead_letter_source,
         dead_letter_reason=fields.dead_letter_reason,
         whole_bytes=fields.whole_bytes,
+        seal=fields.seal,
     )

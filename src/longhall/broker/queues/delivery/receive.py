@@ -281,4 +281,5 @@ def _delivery(queue: RunningQueue, given: Given) -> Delivery:
         dead_letter_reason=fields.dead_letter_reason,
         whole_bytes=fields.whole_bytes,
         amqp=fields.amqp,
+        seal=fields.seal,
     )

@@ -19,7 +19,14 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.queues.dead_letters.move_bounds import takes
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.running_queue import EXPIRES, RunningQueue
-from longhall.broker.queues.sending.rules import check_size, due_of_send, identify, record_of, repeated_send
+from longhall.broker.queues.sending.rules import (
+    check_size,
+    clear_bytes,
+    due_of_send,
+    identify,
+    record_of,
+    repeated_send,
+)
 from longhall.broker.queues.write import together, write_queue, write_records
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
@@ -118,7 +125,7 @@ class _Arrival:
         """Store a new message by the rules of the queue."""
         hall, queue = self._hall, self._queue
         try:
-            check_size(queue, len(message.body))
+            check_size(queue, clear_bytes(message))
             if queue.deduplicates and identify(queue, message) and repeated_send(queue, message, now_ms) is not None:
                 return
         except LonghallError as error:
@@ -127,7 +134,7 @@ class _Arrival:
             _log.warning("a queue refused a message", extra={"queue": queue.entry.name, "reason": str(error)})
             return
         due_ms = due_of_send(queue, message.delay_ms, now_ms)
-        message_id = message_id or new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
+        message_id = message.message_id or message_id or new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
         record = record_of(queue, message, message_id, now_ms, due_ms)
         if due_ms:
             self.staged = True

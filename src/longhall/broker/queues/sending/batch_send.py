@@ -17,6 +17,7 @@ from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.rules import (
     ONE_RECORD_BYTES_MAX,
     charge_quota,
+    clear_bytes,
     due_of_send,
     identify,
     record_of,
@@ -51,7 +52,7 @@ def send_batch(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: l
         return None
     body_bytes_max = min(settings.message_bytes_max, ONE_RECORD_BYTES_MAX)
     for message in messages:
-        if len(message.body) > body_bytes_max:
+        if clear_bytes(message) > body_bytes_max:
             return None
     gathering = _BatchSend(hall, stager, queue, len(messages))
     answers = [gathering.take(message) for message in messages]
@@ -92,7 +93,7 @@ class _BatchSend:
                 return repeated
         size = len(message.body)
         charge_quota(queue, size, self._now_ms)
-        accepted = Accepted(message_id=self._new_id())
+        accepted = Accepted(message_id=message.message_id or self._new_id())
         due_ms = due_of_send(queue, message.delay_ms, self._now_ms)
         target = self._target_of(message, due_ms)
         if target is not self._target or self._bytes + size > GATHERED_BYTES_MAX:

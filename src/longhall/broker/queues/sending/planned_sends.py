@@ -80,6 +80,8 @@ class PlannedSends:
             rows: list[tuple[Outgoing, Accepted]] = []
             for message in send.messages:
                 accepted = self._judge(target.queue, message, now_ms, seen) if target.queue is not None else Accepted()
+                if not message.seal and target.partition.options.is_sealed:
+                    raise LonghallError(Code.SEALED, "a message in clear cannot be written to a sealed queue or topic")
                 encode_record(message, "", now_ms)  # Raises for reserved names.
                 rows.append((message, accepted))
             self._plan.append((target, rows))
@@ -116,7 +118,7 @@ class PlannedSends:
             record = encode_record(message, "", now_ms)
         else:
             due_ms = due_of_send(queue, message.delay_ms, now_ms)
-            accepted.message_id = new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
+            accepted.message_id = message.message_id or new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
             record = record_of(queue, message, accepted.message_id, now_ms, due_ms)
             if due_ms:
                 partition = self._stager.log_for(queue, due_ms, now_ms)

@@ -29,13 +29,22 @@ from longhall.broker.queues.sending.rules import (
 )
 from longhall.errors import Code, LonghallError
 from longhall.queues.deduplication import FirstSend, fingerprint
-from longhall.queues.envelope import attempts_of, failed_record, peek_fields, ruled_record, sent_as, without_whole
+from longhall.queues.envelope import (
+    attempts_of,
+    failed_record,
+    peek_fields,
+    ruled_record,
+    seal_of,
+    sent_as,
+    without_whole,
+)
 from longhall.queues.open_sends import OPEN_MAX
 from longhall.queues.retry import retry_delay_ms
 from longhall.queues.settings import RetryPolicy
 from longhall.records.batch import HEADER_BYTES, build_batch, parse_header, read_records
 from longhall.records.compression import NONE
 from longhall.records.record import Record
+from longhall.records.seal import TAG_BYTES
 
 OPENED_BYTES_MAX: Final = 32 * 1024 * 1024  # Of a compressed batch for a queue, once it is decompressed.
 
@@ -111,7 +120,7 @@ class ProducedRecords:
         self.count = len(self.kept) + len(self.staged)
 
     def _judge(self, record: Record) -> None:
-        size = len(record.value or b"")
+        size = len(record.value or b"") - (TAG_BYTES if seal_of(record) else 0)
         check_size(self._queue, size)
         identity = self._identify(record) if self._deduplicates else ""
         if identity is None:

@@ -78,7 +78,7 @@ class ElsewhereMessages:
 class _Route:
     """Where the messages of one call with one exchange and one routing key go."""
 
-    __slots__ = ("code", "elsewhere", "here", "queues", "reason")
+    __slots__ = ("code", "elsewhere", "here", "is_sealed", "queues", "reason")
 
     def __init__(self) -> None:
         self.code: Code | None = None
@@ -86,6 +86,7 @@ class _Route:
         self.here: list[RunningQueue] = []
         self.elsewhere: list[RunningQueue] = []
         self.queues: list[RunningQueue] = []  # All of them.
+        self.is_sealed = False  # True if one of them is.
 
 
 @final
@@ -113,6 +114,10 @@ class Publishing:
 
     def _take(self, at: int, publication: Publication) -> None:
         route = self._route_of(publication)
+        if route.is_sealed and not publication.message.seal:
+            why = "one of the queues of the message is sealed, and the message is not"
+            self.answers.append(Published(0, Code.SEALED, why))
+            return
         self.answers.append(Published(len(route.queues), route.code, route.reason))
         queues = route.queues
         if route.elsewhere and not self._goes_through_outbox(publication.message, route):
@@ -173,6 +178,7 @@ class Publishing:
             if queue is None:
                 continue
             route.queues.append(queue)
+            route.is_sealed = route.is_sealed or queue.is_sealed
             if queue.settings.wings:
                 route.elsewhere.append(queue)
             else:
@@ -319,7 +325,7 @@ class Publishing:
             self._refuse(places[number], code, one.message)
             amqp = queue.settings.amqp
             if code is Code.QUEUE_FULL and amqp is not None and amqp.letters_refused:
-                message_id = new_message_id(self._hall.world.entropy.bytes(RANDOM_BYTES))
+                message_id = messages[number].message_id or new_message_id(self._hall.world.entropy.bytes(RANDOM_BYTES))
                 record = record_of(queue, messages[number], message_id, self._hall.time.now_ms(), 0)
                 with together(self._hall):
                     route_letter(self._hall, queue, record, decode_record(record, queue.number), LENGTH)

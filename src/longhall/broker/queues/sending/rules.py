@@ -15,6 +15,7 @@ from longhall.queues.envelope import ATTEMPTS, encode_record, group_text
 from longhall.queues.messages import Accepted, Outgoing
 from longhall.queues.retry import retry_delay_ms
 from longhall.records.record import Record
+from longhall.records.seal import TAG_BYTES
 
 ONE_RECORD_BYTES_MAX: Final = 3 * 1024 * 1024  # Above it a message is cut, however large the queue's own limit is.
 
@@ -30,6 +31,18 @@ def check_size(queue: RunningQueue, size_bytes: int) -> None:
     bytes_max = body_bytes_max(queue)
     if size_bytes > bytes_max:
         raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a message may have {bytes_max} bytes")
+
+
+def clear_bytes(message: Outgoing) -> int:
+    """The size of a body as its sender counts it, whether or not it is sealed."""
+    return len(message.body) - TAG_BYTES if message.seal else len(message.body)
+
+
+def unsealed(queue: RunningQueue) -> LonghallError:
+    """The refusal of clear text for a sealed queue. It has to be sealed where it arrives, before the broker gets it."""
+    return LonghallError(
+        Code.SEALED, f"Queue '{queue.entry.name}' is sealed, and takes messages only by ways on which they are sealed."
+    )
 
 
 def identify(queue: RunningQueue, message: Outgoing) -> str:
@@ -107,7 +120,9 @@ def end_of_life(queue: RunningQueue, time_to_live_ms: int, due_ms: int, now_ms: 
 
 
 def record_of(queue: RunningQueue, message: Outgoing, message_id: str, now_ms: int, due_ms: int) -> Record:
-    """The record that a message becomes."""
+    """The record that a message becomes. SEALED for clear text that a sealed queue would store."""
+    if not message.seal and queue.is_sealed:
+        raise unsealed(queue)
     expires_ms = end_of_life(queue, message.time_to_live_ms, due_ms, now_ms)
     record = encode_record(message, message_id, now_ms, expires_ms, due_ms)
     retry = queue.settings.retry

@@ -20,6 +20,7 @@ from longhall.broker.queues.sending.rules import (
     charge_quota,
     check_quota,
     check_size,
+    clear_bytes,
     due_of_send,
     identify,
     record_of,
@@ -92,7 +93,7 @@ async def _send_any(
     hall: Hall, stager: DelayStager, queue: RunningQueue, message: Outgoing, rider: Rider | None = None
 ) -> Accepted:
     settings = queue.settings
-    size = len(message.body)
+    size = clear_bytes(message)
     if size <= settings.message_bytes_max and (size <= ONE_RECORD_BYTES_MAX or not settings.whole_bytes_max):
         return await _send_one(hall, stager, queue, message, None, rider)
     check_size(queue, size)
@@ -139,7 +140,7 @@ async def _send_one(
             return repeated
     charge_quota(queue, size, now_ms)  # What a full queue refuses is not charged.
     due_ms = due_of_send(queue, message.delay_ms, now_ms)
-    message_id = new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
+    message_id = message.message_id or new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
     record = record_of(queue, message, message_id, now_ms, due_ms)
     manifest = parcel.manifest() if parcel is not None else None
     if parcel is not None and manifest is not None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from longhall.broker.configuration import ACKNOWLEDGE, IN_THE_HALL, PLACEMENT, UNPLACED, WINGS
+from longhall.broker.configuration import ACKNOWLEDGE, IN_THE_HALL, PLACEMENT, SEALED, UNPLACED, WINGS
 from longhall.broker.events import QueueRemoved, TopicConfigured, TopicCreated, TopicDeleted
 from longhall.broker.feature_gates import (
     check_acknowledge,
@@ -25,6 +25,7 @@ from longhall.broker.queues.delivery.time_zones import check_hours
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.upkeep.side_topics import check_side_topics, make_side_topics
 from longhall.broker.queues.write import together, write_queue
+from longhall.broker.seal_rules import check_queue_sealed, seal_configuration
 from longhall.broker.topic_administration import commit_event
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
@@ -117,6 +118,7 @@ async def _declare(
     check_acknowledge(hall, settings.acknowledge)
     check_placement(hall, settings.placement)
     check_queue(hall, settings)
+    check_queue_sealed(hall, settings, hall.catalogue.by_id.get(topic_id) if topic_id is not None else None)
     if settings.placement == UNPLACED:
         settings = msgspec.structs.replace(settings, placement=IN_THE_HALL)
     if settings.amqp is not None:
@@ -183,9 +185,12 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
     if newer_settings(settings) != newer_settings(queue.settings):  # What the queue has already may stay.
         check_queue(hall, settings)
     topic = hall.catalogue.by_id[queue.entry.topic_id]
+    check_queue_sealed(hall, settings, None if queue.entry.owns_topic else topic)
     configuration = topic.configuration | _configuration(hall, settings)
     if settings.acknowledge == "all":
         configuration.pop(ACKNOWLEDGE, None)
+    if not settings.sealed:  # The data keys stay: what was sealed can be read.
+        configuration.pop(SEALED, None)
     if settings.profile == BALANCED and queue.settings.profile != BALANCED:
         configuration.pop(PROFILE, None)
     if queue.entry.owns_topic and configuration != topic.configuration:
@@ -242,6 +247,7 @@ def _configuration(hall: Hall, settings: QueueSettings) -> dict[str, str]:
         "segment.ms": str(max(SEGMENT_MS_MIN, min(settings.retention_ms or SEGMENT_MS_MAX, SEGMENT_MS_MAX) // 10)),
         "max.message.bytes": str(max(settings.message_bytes_max * 2, 1024 * 1024) + 4096),
         **({ACKNOWLEDGE: settings.acknowledge} if settings.acknowledge != "all" else {}),
+        **seal_configuration(settings),
         **({PROFILE: settings.profile} if settings.profile != BALANCED else {}),
         **({PLACEMENT: settings.placement, WINGS: ",".join(map(str, settings.wings))} if settings.wings else {}),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TypeVar
 
+from longhall.broker.configuration import SEALED
 from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange
 from longhall.doors.kafka import broker_operations, group_operations, topic_operations
 from longhall.doors.kafka.connection import Call
@@ -81,6 +82,8 @@ async def _replace(door: Door, resource: AlterConfigsRequestResource, validate_o
     if resource.resource_type == GROUP:
         await group_operations.configure_group(door.coordinator, resource.resource_name, wanted, validate_only)
         return
+    if door.sealing is not None:
+        door.sealing.check_key(wanted.get(SEALED))
     await topic_operations.configure_topic(door.hall, resource.resource_name, wanted, validate_only)
 
 
@@ -104,6 +107,9 @@ async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, 
     if resource.resource_type == GROUP:
         await group_operations.change_configuration(door.coordinator, resource.resource_name, changes, validate_only)
         return
+    if door.sealing is not None:
+        for change in changes:
+            door.sealing.check_key(change.value if change.name == SEALED else None)
     await topic_operations.change_configuration(door.hall, resource.resource_name, changes, validate_only)
 
 

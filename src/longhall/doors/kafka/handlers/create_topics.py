@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.configuration import READ_ONLY, SETTINGS
+from longhall.broker.configuration import READ_ONLY, SEALED, SETTINGS
 from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -36,12 +36,15 @@ async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> Create
 
 
 async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bool) -> CreatedTopic:
+    # A null value asks for the default, which is what a missing one gets.
+    configuration = {config.name: config.value for config in topic.configs if config.value is not None}
+    if door.sealing is not None:
+        door.sealing.check_key(configuration.get(SEALED))
     return await topic_operations.create_topic(
         door.hall,
         door.node_id,
         topic.name,
-        # A null value asks for the default, which is what a missing one gets.
-        {config.name: config.value for config in topic.configs if config.value is not None},
+        configuration,
         partitions=topic.num_partitions,
         replicas=topic.replication_factor,
         assignments=[(row.partition_index, row.broker_ids) for row in topic.assignments],

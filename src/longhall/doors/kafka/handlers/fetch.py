@@ -64,6 +64,10 @@ def handle(door: Door, call: Call) -> None:
     answer: Callable[[Fetch], None] = partial(_answer, door, call, parts, opened)
     if any(hall.chunked_messages):
         answer = partial(_answer_whole, door, call, answer)
+    if filter is not None:
+        answer = partial(_start_filter, call, filter, answer)
+    if door.sealing is not None:
+        answer = partial(_answer_opened, door, call, parts, answer)
     fetch = Fetch(
         hall,
         wanted,
@@ -71,7 +75,7 @@ def handle(door: Door, call: Call) -> None:
         request.max_bytes if filter is None else min(request.max_bytes, FILTERED_BYTES_MAX),
         min(request.max_wait_ms, WAIT_MS_MAX),
         request.isolation_level == 1,
-        answer if filter is None else partial(_start_filter, call, filter, answer),
+        answer,
     )
     call.on_close = fetch.cancel
     fetch.start()
@@ -115,6 +119,25 @@ def _add_hints(door: Door, version: int, parts: list[FetchedPart]) -> None:
     for part in parts:
         if part.error_code in LEADER_ERRORS:
             part.leader = hints.of(part.topic or door.hall.topic_name(part.topic_id), part.partition)
+
+
+def _answer_opened(
+    door: Door, call: Call, parts: list[FetchPart], answer: Callable[[Fetch], None], fetch: Fetch
+) -> None:
+    """Answer with sealed batches in clear, which are opened in a task."""
+    assert door.sealing is not None
+    if not door.sealing.has_seals(fetch.wanted):
+        answer(fetch)
+        return
+    names = [part.topic or door.hall.topic_name(part.topic_id) for part in parts]
+    task = asyncio.get_running_loop().create_task(_open_and_answer(door, names, answer, fetch))
+    call.on_close = partial(_stop, task)
+
+
+async def _open_and_answer(door: Door, names: list[str], answer: Callable[[Fetch], None], fetch: Fetch) -> None:
+    assert door.sealing is not None
+    await door.sealing.open(names, fetch.wanted)
+    answer(fetch)
 
 
 def _start_filter(call: Call, filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:

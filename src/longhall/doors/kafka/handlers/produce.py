@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Mapping
 from typing import Final, final
 
 from longhall.broker.configuration import ALWAYS
@@ -24,7 +26,7 @@ from longhall.doors.kafka.wire.produce import (
     encode_produce_response,
     parse_produce,
 )
-from longhall.errors import Code
+from longhall.errors import Code, LonghallError
 from longhall.front.fairness import Fairness, Lane
 from longhall.shards.shard import ONE, Committable
 
@@ -34,7 +36,12 @@ ABORTABLE_FROM: Final = 11
 # already waits as long for the one before it, and a client without an answer for half a minute closes the connection.
 DEBT_MS_MAX: Final = 5_000
 BACKLOG_MS: Final = 500  # The connection is not read for this time after a send that found the commit backlog full.
+NO_NAMES: Final[list[str]] = []
+NO_ERRORS: Final[Mapping[str, LonghallError]] = {}
 ADDS_PARTITIONS_FROM: Final = 12  # From here on a batch adds its partition to the transaction by itself.
+
+
+_log = logging.getLogger("longhall.kafka")
 
 
 @final
@@ -76,12 +83,72 @@ class Produced(Committable):
 def handle(door: Door, call: Call) -> None:
     hall = door.hall
     header = call.header
-    frame = call.frame
-    request = parse_produce(frame, call.at, header.version)
+    request = parse_produce(call.frame, call.at, header.version)
     hall.traffic.sends += 1
     acks = request.acks
     if acks:
         call.connection.begin(call)
+    keyless = _keyless_topics(door, request) if door.sealing is not None else NO_NAMES
+    if keyless:
+        call.connection.hold_back()  # The requests behind it keep their order.
+        task = asyncio.get_running_loop().create_task(_append_with_keys(door, call, request, keyless))
+        task.add_done_callback(_log_failure)
+        return
+    _append(door, call, request, NO_ERRORS)
+
+
+def _keyless_topics(door: Door, request: ProduceRequest) -> list[str]:
+    """The sealed topics of a request whose keys have to be fetched."""
+    assert door.sealing is not None
+    names: list[str] = []
+    for part in request.parts:
+        name = part.topic or door.hall.topic_name(part.topic_id)
+        if name not in names and door.sealing.is_sealed(name, part.partition) and not door.sealing.has_key(name):
+            names.append(name)
+    return names
+
+
+async def _append_with_keys(door: Door, call: Call, request: ProduceRequest, names: list[str]) -> None:
+    """Append a request when the keys of its sealed topics are there."""
+    assert door.sealing is not None
+    try:
+        _append(door, call, request, await door.sealing.fetch_keys(names))
+    finally:
+        call.connection.let_go()
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.error("a produce request failed", exc_info=task.exception())
+
+
+def _send(door: Door, call: Call, request: ProduceRequest, part: ProducePart, partition: Partition, name: str) -> Sent:
+    """Append one batch, sealed if its topic is. LonghallError if it cannot be sealed."""
+    frame, at, size_bytes = call.frame, part.records_at, part.records_size
+    is_sealed = partition.options.is_sealed and door.sealing is not None and not partition.elsewhere
+    if is_sealed and door.sealing is not None:
+        frame = door.sealing.seal(name, part.partition, frame, at, size_bytes)
+        at, size_bytes = 0, len(frame)
+    return send(
+        door.hall,
+        partition,
+        frame,
+        at,
+        size_bytes,
+        request.transactional_id,
+        call.header.version >= ADDS_PARTITIONS_FROM,
+        call.connection.number,
+        request.acks >= 0,
+        request.timeout_ms,
+        is_sealed,
+    )
+
+
+def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str, LonghallError]) -> None:
+    """Append the batches of a request, except to topics whose keys are not to be had."""
+    hall = door.hall
+    header = call.header
+    acks = request.acks
     produced = Produced(hall, call, request.parts, acks != 0, door.fairness)
     lane_name = ""
     refused = _refused_parts(door, call, request) if door.access is not None and door.access.active else None
@@ -102,18 +169,13 @@ def handle(door: Door, call: Call) -> None:
         elif part.records_size <= 0:
             sent = Sent(Code.INVALID_REQUEST)
         else:
-            sent = send(
-                hall,
-                partition,
-                frame,
-                part.records_at,
-                part.records_size,
-                request.transactional_id,
-                header.version >= ADDS_PARTITIONS_FROM,
-                call.connection.number,
-                acks >= 0,
-                request.timeout_ms,
-            )
+            try:
+                error = errors.get(name)
+                if error is not None:
+                    raise error
+                sent = _send(door, call, request, part, partition, name)
+            except LonghallError as refused:
+                sent = Sent(refused.code, message=str(refused))
             part.log_start_offset = partition.log.start_offset
         if sent.later is not None:
             assert partition is not None

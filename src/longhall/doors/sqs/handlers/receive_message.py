@@ -20,7 +20,6 @@ _NOTHING_MORE = WantedAttributes((), ())
 
 
 def receive_message(door: Door, view: QueueView, request: ReceiveMessageRequest, caller: Caller) -> Later:
-    door.check_key(view)
     wanted = _NOTHING_MORE
     if request.attribute_names or request.message_system_attribute_names or request.message_attribute_names:
         system = (request.attribute_names or []) + (request.message_system_attribute_names or [])

@@ -17,7 +17,6 @@ from longhall.service.queue_operations import AnswerMessage, SendMessages
 
 
 def send_message(door: Door, view: QueueView, request: SendMessageRequest, caller: Caller) -> Later:
-    door.check_key(view)
     message = outgoing(door, view.settings, request, caller)
     door.check_rate(view, (message.group,))
     if type(message) is ExtendedOutgoing and message.answers:

@@ -25,7 +25,6 @@ from longhall.service.queue_operations import SendMessages
 
 
 def send_message_batch(door: Door, view: QueueView, request: SendMessageBatchRequest, caller: Caller) -> Result | Later:
-    door.check_key(view)
     check_batch(request.entries, "SendMessageBatchRequestEntry")
     if view.settings.fifo:
         check_order(view.settings, request.entries)
