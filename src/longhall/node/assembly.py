@@ -22,8 +22,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
-from longhall.broker.recovery import Identity, identify, read_identity, recover
-from longhall.broker.replay import Recovered
+from longhall.broker.recovery import recover
 from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.membership.liveness import Liveness
@@ -60,7 +59,6 @@ from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
-from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
@@ -75,6 +73,7 @@ from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower, ConnectionLimits
 from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
+from longhall.node.data_directory import identity_of_leader, identity_of_lone_node, tell_recovery
 from longhall.node.directory_follower import DirectoryFollower
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.node.join_state import JoinState
@@ -156,7 +155,7 @@ class Node:
         if place is not None:
             identity = place.identity
         else:
-            identity = _alone(world, settings) if self.keeps else _of_the_leader(world, settings)
+            identity = identity_of_lone_node(world, settings) if self.keeps else identity_of_leader(world, settings)
         options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
         if place is not None and place.wing is not None:
             number = place.wing.number
@@ -561,42 +560,6 @@ class Node:
 
 def _door_status(door: str, connections: ConnectionRegistry[Any]) -> DoorStatus:
     return DoorStatus(door, len(connections.registered), connections.refused.count)
-
-
-def tell_recovery(hall: Hall, report: Recovered) -> None:
-    """Log the damage that recovery found in the write-ahead log."""
-    for damage in report.damage:
-        _log.error(
-            "a part of the write-ahead log is damaged; run longhall doctor",
-            extra={"position": damage.position, "next_position": damage.next_position},
-        )
-    for position in report.corrected:
-        _log.error("a flipped bit of the write-ahead log was corrected", extra={"position": position})
-    if report.cut_bytes:
-        _log.warning(
-            "the end of the write-ahead log was incomplete and was cut: a write that was not acknowledged, or damage "
-            "within a second of the last write",
-            extra={"position": report.end, "bytes": report.cut_bytes},
-        )
-    hall.log_cut_bytes = report.cut_bytes
-    hall.log_corrections = len(report.corrected)
-
-
-def _alone(world: World, settings: Settings) -> Identity:
-    identity = identify(world.disk, world.entropy, options_of(settings))
-    if identity.member:
-        raise LonghallError(
-            Code.INVALID_CONFIGURATION,
-            f"{settings.data} belongs to a cluster: name its ZooKeeper with --coordinator",
-        )
-    return identity
-
-
-def _of_the_leader(world: World, settings: Settings) -> Identity:
-    identity = read_identity(world.disk)
-    if identity is None:
-        raise LonghallError(Code.NOT_READY, f"{settings.data} has no data yet")
-    return identity
 
 
 def _authenticates(directory: Directory, mode: str) -> bool:
