@@ -415,7 +415,7 @@ class Node:
         self._kafka.door.node_id = number
         self._kafka.door.main = main
 
-    def _call_main(self, operation: Operation[R]) -> Pending[R]:
+    def _call_catalogue(self, operation: Operation[R]) -> Pending[R]:
         """Carry out an operation at the leader of the catalogue, which for a wing is that of the main hall."""
         main = self.cluster_node.main if self.cluster_node is not None else None
         return self.service.dispatch(operation) if main is None else main.call(operation)
