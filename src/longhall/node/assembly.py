@@ -53,7 +53,6 @@ from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.brokers import broker_names
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.login_guard import LoginGuard
-from longhall.doors.kafka.sealing import KafkaSealing
 from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.sqs.door import Door as SqsDoor
 from longhall.doors.sqs.server import SqsServer
@@ -63,9 +62,6 @@ from longhall.front.admission import Budget
 from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.guard import AccessGuard
-from longhall.front.sealing.batches import BatchSealer
-from longhall.front.sealing.data_keys import DataKeys
-from longhall.front.sealing.gate import SealingGate
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
@@ -84,6 +80,7 @@ from longhall.node.recovery_view import NodeRecovery
 from longhall.node.room_settings import broker_settings, options_of, sqs_limits_of
 from longhall.node.scaler import scaler_of
 from longhall.node.scrubs import NodeScrubs, papers_of
+from longhall.node.sealing import seal_messages
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls, has_tls
@@ -115,14 +112,12 @@ from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.service.local import LocalBroker
 from longhall.service.policies import PolicyService
 from longhall.service.router import Router
-from longhall.service.seal_operations import register_seal_operations
 from longhall.service.sessions import Sessions
 from longhall.world.ports import World
 
 DIRECTORY_S_MAX: Final = 10.0  # How long the start of a worker waits for the directory.
 
 _log = logging.getLogger("longhall.node")
-
 R = TypeVar("R")
 
 
@@ -179,12 +174,7 @@ class Node:
             mode=settings.permissions,
         )
         self.service = Router(self.broker, self.queues, sessions, self.guard)
-        register_seal_operations(self.hall, self.broker)
-        gate = SealingGate(
-            self.service, DataKeys(self.known.keys, self._call_catalogue, world.clock), world.entropy.bytes
-        )
-        self.service.pass_through(gate)
-        sessions.pass_through(gate)
+        sealing = seal_messages(self.hall, self.broker, self.service, sessions, self.known.keys, self._call_catalogue)
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
         AccountService(self.hall).register(self.broker)
@@ -205,7 +195,7 @@ class Node:
             broker_settings(settings),
             self.service,
             self.guard,
-            KafkaSealing(self.hall, BatchSealer(gate.sealer, world.entropy.bytes)),
+            sealing,
         )
         self._kafka = KafkaServer(
             door,

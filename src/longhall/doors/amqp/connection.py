@@ -88,8 +88,7 @@ class AmqpConnection(asyncio.Protocol):
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
         self.is_over = self.is_closing = False
-        self.active_s = 0.0
-        self.requests = 0
+        self.active_s, self.requests = 0.0, 0
         self._loop = loop
         self._session: SessionLink | None = None
         self._session_ready: asyncio.Future[None] | None = None
