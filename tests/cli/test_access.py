@@ -15,7 +15,7 @@ from tests.clients.accounts import PASSWORD, ROOT, ROOT_PASSWORD, Administrator
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     with Node(tmp_path_factory.mktemp("access") / "data") as running:
-        Administrator(running.http).add_user("shop")
+        Administrator(running.http).add_user("shop", administrator=False)
         yield running
 
 

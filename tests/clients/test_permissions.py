@@ -90,7 +90,7 @@ def test_a_kafka_producer_writes_where_it_may_until_it_may_not(secured: tuple[No
     node, root = secured
     create(admin_of(as_root(node)), "kp-mine")
     create(admin_of(as_root(node)), "kp-other")
-    root.add_user("kp")
+    root.add_user("kp", administrator=False)
     rule = allow(root, "user:kp", "write", "topic", "kp-mine")
     producer = producer_of({**sasl(node, "kp"), "enable.idempotence": True})
     assert produced(producer, "kp-mine", b"1")
@@ -114,7 +114,7 @@ def test_a_kafka_consumer_needs_its_group_and_its_topic(secured: tuple[Node, Adm
     node, root = secured
     create(admin_of(as_root(node)), "kc")
     assert produced(producer_of(as_root(node)), "kc", b"1")
-    root.add_user("kc")
+    root.add_user("kc", administrator=False)
     settings = {**sasl(node, "kc"), "group.id": "kc-group", "auto.offset.reset": "earliest"}
 
     def error_of() -> str:
@@ -155,7 +155,7 @@ def test_kafkas_own_administration_of_acls(secured: tuple[Node, Administrator]) 
     node, root = secured
     admin = admin_of(as_root(node))
     create(admin, "acl-t")
-    root.add_user("aclu")
+    root.add_user("aclu", administrator=False)
     bindings = [
         AclBinding(
             ResourceType.TOPIC,
@@ -233,7 +233,7 @@ def test_kafka_administrators_of_less_get_a_part_of_what_they_ask(secured: tuple
     admin = admin_of(as_root(node))
     create(admin, "part-a")
     create(admin, "part-b")
-    root.add_user("part")
+    root.add_user("part", administrator=False)
     allow(root, "user:part", "create", "topic", "part-new")
     allow(root, "user:part", "alter-configs", "topic", "part-a")
     allow(root, "user:part", "delete", "topic", "part-a")
@@ -283,7 +283,7 @@ def sqs_error(work: Any) -> tuple[str, str]:
 
 def test_sqs_denies_as_aws_does(secured: tuple[Node, Administrator]) -> None:
     node, root = secured
-    root.add_user("sender")
+    root.add_user("sender", administrator=False)
     root.ask("PUT", "access/roles/sender", {"roles": []})
     boss = sqs_of(node, root, ROOT)
     url = boss.create_queue(QueueName="sqs-orders")["QueueUrl"]
@@ -311,7 +311,7 @@ def test_sqs_denies_as_aws_does(secured: tuple[Node, Administrator]) -> None:
 
 def test_the_policy_of_a_queue_holds_at_every_door(secured: tuple[Node, Administrator]) -> None:
     node, root = secured
-    root.add_user("guest-sender")
+    root.add_user("guest-sender", administrator=False)
     boss = sqs_of(node, root, ROOT)
     url = boss.create_queue(QueueName="sqs-policy")["QueueUrl"]
     arn = boss.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -373,7 +373,7 @@ def amqp_of(node: Node, user: str, host: str = "/") -> pika.BlockingConnection:
 
 def test_amqp_refuses_as_rabbitmq_does(secured: tuple[Node, Administrator]) -> None:
     node, root = secured
-    root.add_user("rabbit")
+    root.add_user("rabbit", administrator=False)
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError):
         amqp_of(node, "rabbit")
     patterns = dict.fromkeys(("configure", "write", "read"), r"^rb-|^amq\.default$")
@@ -436,7 +436,7 @@ def test_users_of_the_management_api(secured: tuple[Node, Administrator]) -> Non
 
 def test_an_amqp_consumer_is_closed_when_its_permission_ends(secured: tuple[Node, Administrator]) -> None:
     node, root = secured
-    root.add_user("watcher")
+    root.add_user("watcher", administrator=False)
     allow(root, "user:watcher", "configure", "queue", "watched")
     rule = allow(root, "user:watcher", "read", "queue", "watched")
     connection = amqp_of(node, "watcher")
@@ -460,7 +460,7 @@ def test_an_amqp_consumer_is_closed_when_its_permission_ends(secured: tuple[Node
 
 def test_stomp_sends_an_error(secured: tuple[Node, Administrator]) -> None:
     node, root = secured
-    root.add_user("stomper")
+    root.add_user("stomper", administrator=False)
     allow(root, "user:stomper", "write", "queue", "st-q")
     allow(root, "user:stomper", "create", "queue", "st-q")
     address, _, port = node.stomp.rpartition(":")
@@ -486,7 +486,7 @@ def test_stomp_sends_an_error(secured: tuple[Node, Administrator]) -> None:
 
 def test_http_says_403_and_hides_what_one_may_not_see(secured: tuple[Node, Administrator]) -> None:
     _, root = secured
-    root.add_user("web")
+    root.add_user("web", administrator=False)
     root.ask("POST", "queues", {"name": "web-q"})
     root.ask("POST", "queues", {"name": "web-hidden"})
     rule = allow(root, "user:web", "read", "queue", "web-q")
@@ -513,7 +513,7 @@ def test_http_says_403_and_hides_what_one_may_not_see(secured: tuple[Node, Admin
 
 def test_an_operator_cannot_make_itself_an_administrator(secured: tuple[Node, Administrator]) -> None:
     node, root = secured
-    root.add_user("ops")
+    root.add_user("ops", administrator=False)
     root.ask("PUT", "access/roles/ops", {"roles": ["operator"]})
     header = basic("ops")
     assert root.status("POST", "queues", {"name": "ops-q"}, header) == 200

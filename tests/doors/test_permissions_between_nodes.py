@@ -62,7 +62,7 @@ async def test_a_follower_refuses_before_it_asks_the_leader(tmp_path: Path) -> N
         assert await _code(service.call(SendMessages("mine", message), Caller("ann"))) is Code.ACCESS_REFUSED
         assert two.hand.asked == []
         assert await _code(service.call(SendMessages("mine", message), ANN)) is None
-        assert two.hand.asked == ["SendMessages"]
+        assert two.hand.asked[-1:] == ["SendMessages"]
         assert await service.call(ListQueues(), ANN) == ["mine"]
         assert await service.call(ListQueues(), ROOT) == ["mine", "other"]
 
