@@ -20,7 +20,6 @@ class ApiRefusal(msgspec.Struct):
 
 
 _BY_STATUS: Final = {
-    HTTPStatus.FORBIDDEN: (Code.ACCESS_REFUSED,),
     HTTPStatus.NOT_FOUND: (
         Code.UNKNOWN_TOPIC,
         Code.UNKNOWN_TOPIC_ID,
@@ -36,6 +35,7 @@ _BY_STATUS: Final = {
         Code.TRANSACTION_UNKNOWN,
     ),
     HTTPStatus.FORBIDDEN: (
+        Code.ACCESS_REFUSED,
         Code.KEY_UNKNOWN,
         Code.KEY_DISABLED,
         Code.KEY_DENIED,

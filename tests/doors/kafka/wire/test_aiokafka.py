@@ -17,6 +17,8 @@ from tests.doors.kafka.wire.samples import sample
 _MODULES = ("admin", "commit", "coordination", "fetch", "group", "metadata", "offset", "produce", "transaction")
 # Theirs has 64 bits for the leader epoch here, where the protocol has 32; it never sends these versions.
 _MISTAKEN = {("ListOffsetsRequest", 4), ("ListOffsetsRequest", 5)}
+# Theirs says that these are flexible, and encodes them as version 1.
+_MISTAKEN |= {("DescribeAclsRequest", 2), ("DescribeAclsResponse", 2)}
 
 
 def _pairs() -> Iterator[tuple[type[Message], int, Any]]:
