@@ -148,7 +148,7 @@ def test_sighup_loads_valid_credentials_and_refuses_invalid_ones(own: Node, tmp_
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--sqs", "0.0.0.0:0"], "--credentials"),
+        (["--sqs", "0.0.0.0:0"], "--tls-certificate"),
         (["--credentials", "absent-file"], "No such file"),
         (["--credentials", "open-file"], "chmod 600"),
     ],
