@@ -294,7 +294,7 @@ def test_with_credentials(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with Node(tmp_path / "data", options=("--credentials", str(file))) as node:
         refused = run("queue", "list", "--address", node.http)
         assert refused.code == Exit.REFUSED
-        assert "LONGHALL_SECRET" in refused.err
+        assert "LONGHALL_PASSWORD" in refused.err
         monkeypatch.setenv("LONGHALL_ACCESS_KEY", "ALICE")
         monkeypatch.setenv("LONGHALL_SECRET", "wonderland")
         assert run("queue", "list", "--address", node.http).code == 0
