@@ -174,8 +174,8 @@ def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str
                 if error is not None:
                     raise error
                 sent = _send(door, call, request, part, partition, name)
-            except LonghallError as refused:
-                sent = Sent(refused.code, message=str(refused))
+            except LonghallError as failure:
+                sent = Sent(failure.code, message=str(failure))
             part.log_start_offset = partition.log.start_offset
         if sent.later is not None:
             assert partition is not None
