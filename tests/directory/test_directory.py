@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from longhall.directory.accounts import DEFAULT_TENANT, Tenant, User, entry_of
-from longhall.directory.directory import ENTRY_BYTES_MAX, RECENT_MAX, Directory
-from longhall.directory.events import DirectoryEntry
+from longhall.directory.directory import ENTRY_BYTES_MAX, RECENT_MAX, Directory, DirectoryObserver
+from longhall.directory.events import DirectoryChanged, DirectoryEntry
 from longhall.errors import LonghallError
 
 
@@ -79,3 +79,17 @@ def test_an_entry_that_cannot_be_decoded_opens_no_door() -> None:
     _put(directory, DirectoryEntry("user", "alice", b"\xc1"))
     assert directory.accounts.active_user("alice") is None
     assert directory.entries_of("user") == {"alice": b"\xc1"}
+
+
+def test_observers_are_told_when_a_copy_is_known_though_it_is_empty() -> None:
+    directory = Directory(known=False)
+    told: list[bool] = []
+
+    class Observer(DirectoryObserver):
+        def directory_changed(self, event: DirectoryChanged) -> None:
+            told.append(directory.known)
+
+    directory.observers.append(Observer())
+    directory.known = True
+    directory.known = True
+    assert told == [True]

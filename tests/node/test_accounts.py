@@ -113,7 +113,7 @@ async def test_what_is_wrong_is_refused_and_changes_nothing(tmp_path: Path) -> N
 
 async def test_below_the_feature_level_nothing_is_written(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
-        node.hall.replica = Replica.__new__(Replica)
+        node.hall.replica = Replica(1)
         node.hall.feature_level = 6
         try:
             assert await refused(node, ops.AddUser("root", administrator=True)) is Code.NOT_READY

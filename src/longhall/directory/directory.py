@@ -54,13 +54,26 @@ class Directory:
 
     def __init__(self, known: bool = True) -> None:
         self.version = 0
-        self.known = known  # False in a process that has not copied the directory yet.
+        self._known = known
         self.accounts = Accounts()
         self.observers: list[DirectoryObserver] = []
         self._entries: dict[str, dict[str, bytes]] = {}  # By kind and name.
         self._count = 0
         self._bytes = 0
         self._recent: deque[tuple[int, str, str]] = deque(maxlen=RECENT_MAX)  # With the version of the change.
+
+    @property
+    def known(self) -> bool:
+        """False in a process that has not copied the directory yet."""
+        return self._known
+
+    @known.setter
+    def known(self, known: bool) -> None:
+        """Observers are told, because what they conclude may depend on it: that there are no users."""
+        if known != self._known:
+            self._known = known
+            for observer in self.observers:
+                observer.directory_changed(DirectoryChanged(put=[], removed=[]))
 
     def __len__(self) -> int:
         return self._count
@@ -160,7 +173,7 @@ class Directory:
     def follow(self, version: int, event: DirectoryChanged) -> None:
         """Take changes of the leader's directory, in a process without the log."""
         self.version = version - 1
-        self.known = True
+        self._known = True
         self.apply(event)
 
     def replace(self, version: int, entries: Iterable[DirectoryEntry]) -> None:
