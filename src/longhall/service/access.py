@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from longhall.broker.feature_gates import check_directory
 from longhall.broker.hall import Hall
-from longhall.broker.topic_administration import commit_event, must_lead
 from longhall.broker.waiting import committed
 from longhall.cluster.rpc.operation import Caller
 from longhall.directory.access_rules import (
@@ -27,6 +25,7 @@ from longhall.directory.events import DirectoryEntry
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.service import access_operations as ops
+from longhall.service.accounts import commit_entries
 from longhall.service.local import LocalBroker
 
 
@@ -72,13 +71,7 @@ class AccessService:
         return self._hall.catalogue.directory
 
     async def _commit(self, put: Sequence[DirectoryEntry], removed: Sequence[tuple[str, str]] = ()) -> None:
-        must_lead(self._hall)
-        check_directory(self._hall)
-        event = self._directory.decide_change(put, removed)
-        if event is not None:
-            await commit_event(self._hall, event)
-        else:
-            await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # What made it so may not be committed yet.
+        await commit_entries(self._hall, put, removed)
 
 
 def access_view(directory: Directory) -> ops.AccessView:

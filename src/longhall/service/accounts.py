@@ -105,13 +105,7 @@ class AccountService(DirectoryObserver):
         return self._hall.time.now_ms()
 
     async def _commit(self, put: Sequence[DirectoryEntry], removed: Sequence[tuple[str, str]] = ()) -> None:
-        must_lead(self._hall)
-        check_directory(self._hall)
-        event = self._directory.decide_change(put, removed)
-        if event is not None:
-            await commit_event(self._hall, event)
-        else:
-            await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # What made it so may not be committed yet.
+        await commit_entries(self._hall, put, removed)
 
     # Tenants
 
@@ -374,3 +368,14 @@ def _check_scram(keys: Sequence[ScramKey]) -> None:
         size = 32 if key.mechanism == MECHANISMS[0] else 64
         if len(key.stored_key) != size or len(key.server_key) != size or not 8 <= len(key.salt) <= 256:
             raise LonghallError(Code.INVALID_REQUEST, "a SCRAM key or its salt has the wrong size")
+
+
+async def commit_entries(hall: Hall, put: Sequence[DirectoryEntry], removed: Sequence[tuple[str, str]] = ()) -> None:
+    """Change entries of the directory at the leader, in one event; done when it is committed."""
+    must_lead(hall)
+    check_directory(hall)
+    event = hall.catalogue.directory.decide_change(put, removed)
+    if event is not None:
+        await commit_event(hall, event)
+    else:
+        await committed(hall, hall.shards[CATALOGUE_SHARD])  # The change that made it so may not be committed yet.
