@@ -43,19 +43,25 @@ class RecoveredReplica:
 
 def recover_replica(hall: Hall) -> RecoveredReplica:
     """Fill the hall and create its replica. Blocks on the disk. Raises ReplicaFailed if an entry cannot be applied or
-    read.
+    read, and OSError if the log cannot be synced or continued: then no entry is to blame, and the next start begins
+    anew.
     """
     try:
-        return _rejoin(hall)
+        recovered, end, time_ms = _replay_log(hall)
     except OSError as error:
         if error.errno in FULL:
             raise
         replica = hall.replica
         assert replica is not None
         raise ReplicaFailed(replica.applied + 1, replica.epoch, 0, error) from error
+    hall.wal.sync_recovered(end)
+    hall.wal.resume(end, time_ms)
+    remove_orphaned_files(hall)
+    return recovered
 
 
-def _rejoin(hall: Hall) -> RecoveredReplica:
+def _replay_log(hall: Hall) -> tuple[RecoveredReplica, int, int]:
+    """Read the log to its end: the report, the end, and the time of the newest frame."""
     report = Recovered()
     make_shard_states(hall)
     replica = hall.replica = Replica(len(hall.shards))
@@ -77,10 +83,7 @@ def _rejoin(hall: Hall) -> RecoveredReplica:
         time_ms = max(time_ms, found.time_ms)
         _take_frame(hall, replica, found)
         apply_committed(replica, replay, replica.index)
-    hall.wal.sync_recovered(end)
-    hall.wal.resume(end, time_ms)
-    remove_orphaned_files(hall)
-    return RecoveredReplica(report, replay)
+    return RecoveredReplica(report, replay), end, time_ms
 
 
 def convert_to_replica(hall: Hall) -> RecoveredReplica:

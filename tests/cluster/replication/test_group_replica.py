@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
+from longhall.broker.apply import ReplicaFailed
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.events import EpochStarted, TopicCreated, encoder
 from longhall.broker.hall import Hall
@@ -293,3 +294,33 @@ def test_a_snapshot_whose_version_has_flipped_is_damaged_and_not_of_a_newer_long
     with pytest.raises(LonghallError) as caught:
         lives(play, play)
     assert caught.value.code is Code.STORAGE_DAMAGED
+
+
+def test_a_sync_that_fails_during_recovery_blames_no_entry() -> None:
+    simulation = Simulation(1)
+    host = simulation.host("node")
+
+    async def first(world: SimulatedWorld) -> None:
+        life = Life(world)
+        life.push(1, ["a"], committed=1)
+        await asyncio.sleep(1)
+
+    async def second(world: SimulatedWorld) -> None:
+        identify(world.disk, world.entropy, OPTIONS, IDENTITY)
+        host.faults.sync_error_chance = 1.0
+        with pytest.raises(OSError) as caught:
+            recover_replica(Hall(world, OPTIONS))
+        assert not isinstance(caught.value, ReplicaFailed)
+        host.faults.heal()
+
+    async def third(world: SimulatedWorld) -> None:
+        assert Life(world).replica.index == 1  # The copy is as it was.
+
+    async def whole() -> None:
+        for play in (first, second, third):
+            world = host.boot(BACKGROUND_JOBS)
+            await world.process.start(play(world))
+            host.kill()
+
+    simulation.run(whole())
+    simulation.close()

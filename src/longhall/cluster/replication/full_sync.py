@@ -38,6 +38,7 @@ READ: Final = "refetch-read"
 PIECE_BYTES: Final = 1024 * 1024
 BYTES_A_SECOND: Final = 64 * 1024 * 1024
 SYNCED_BYTES: Final = 16 * 1024 * 1024  # So that no sync has much to write.
+FILES_AT_ONCE: Final = 8  # Small files wait for a request and a sync each, and these waits overlap.
 ANSWER_S: Final = 60.0
 PINNED_S: Final = 120.0  # After the last request of the follower.
 LOOK_S: Final = 0.05
@@ -215,21 +216,19 @@ async def full_sync_beside(
         disk.remove(INCOMING)
     for directory in DIRECTORIES:
         disk.make_directory(f"{INCOMING}/{directory}")
-    directories: dict[str, None] = {INCOMING: None}
-    verification: SyncVerification | None = None
-    for number, (path, size) in enumerate(manifest.files):
-        await _fetch_file(disk, peers, leader, manifest, number, path, size, bytes_a_second)
-        if verification is None:  # The snapshot is the first.
-            _check_history(disk, path, history)
-            verification = SyncVerification(world, peers, leader, INCOMING, path)
-        else:
-            await verification.fetched(path)
+    snapshot = manifest.files[0][0]
+    fetch = _Fetch(disk, peers, leader, manifest.token, bytes_a_second)
+    await fetch.file(0, *manifest.files[0])
+    _check_history(disk, snapshot, history)
+    verification = SyncVerification(world, peers, leader, INCOMING, snapshot)
+    await _fetch_segments(fetch, manifest.files, verification)
+    await verification.finish()
+    directories = {INCOMING: None}
+    for path, _ in manifest.files:
         directory = f"{INCOMING}/{path}".rpartition("/")[0]
         while directory and directory not in directories:
             directories[directory] = None
             directory = directory.rpartition("/")[0]
-    if verification is not None:
-        await verification.finish()
     for directory in DIRECTORIES:
         directories[f"{INCOMING}/{directory}"] = None
     for directory in sorted(directories, reverse=True):
@@ -260,34 +259,65 @@ def _mark_complete(disk: Disk, history: LogHistory | None) -> None:
     disk.sync_directory("")
 
 
-async def _fetch_file(
-    disk: Disk,
-    peers: Peers,
-    leader: int,
-    manifest: SyncManifest,
-    number: int,
-    path: str,
-    size: int,
-    bytes_a_second: int,
-) -> None:
-    target = f"{INCOMING}/{path}"
-    disk.make_directory(target.rpartition("/")[0])
-    file = disk.open(target, create=True)
+async def _fetch_segments(fetch: _Fetch, files: list[tuple[str, int]], verification: SyncVerification) -> None:
+    """Fetch every file behind the snapshot, several at a time. The first failure ends all."""
+    numbers = iter(range(1, len(files)))
+
+    async def work() -> None:
+        for number in numbers:
+            await fetch.file(number, *files[number])
+            await verification.fetched(files[number][0])
+
+    tasks = [asyncio.ensure_future(work()) for _ in range(min(FILES_AT_ONCE, len(files)))]
     try:
-        position = 0
-        while position < size:
-            piece = FilePiece(token=manifest.token, number=number, position=position, size=PIECE_BYTES)
-            data = await peers.request(leader, READ, msgspec.msgpack.encode(piece), ANSWER_S)
-            if not data or len(data) > min(PIECE_BYTES, size - position):
-                raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is not what the leader's manifest says")
-            file.write_at(position, (data,))
-            position += len(data)
-            await asyncio.sleep(len(data) / bytes_a_second)  # Clients that are served meanwhile come first.
-            if position < size and position % SYNCED_BYTES < PIECE_BYTES:
-                await _synced(disk, file)
-        await _synced(disk, file)
+        await asyncio.gather(*tasks)
     finally:
-        file.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@final
+class _Fetch:
+    """Fetches files of a manifest into the directory of the new copy, all together at a bounded rate."""
+
+    def __init__(self, disk: Disk, peers: Peers, leader: int, token: int, bytes_a_second: int) -> None:
+        self._disk = disk
+        self._peers = peers
+        self._leader = leader
+        self._token = token
+        self._bytes_a_second = bytes_a_second
+        self._next_s = 0.0  # When the next piece may be written, in the time of the loop.
+
+    async def file(self, number: int, path: str, size: int) -> None:
+        """Fetch the file with this number of the manifest, and sync it."""
+        target = f"{INCOMING}/{path}"
+        self._disk.make_directory(target.rpartition("/")[0])
+        file = self._disk.open(target, create=True)
+        try:
+            position = 0
+            while position < size:
+                data = await self._piece(number, position)
+                if not data or len(data) > min(PIECE_BYTES, size - position):
+                    raise LonghallError(Code.STORAGE_DAMAGED, f"{path} is not what the leader's manifest says")
+                file.write_at(position, (data,))
+                position += len(data)
+                await self._pause(len(data))
+                if position < size and position % SYNCED_BYTES < PIECE_BYTES:
+                    await _synced(self._disk, file)
+            await _synced(self._disk, file)
+        finally:
+            file.close()
+
+    async def _piece(self, number: int, position: int) -> bytes:
+        piece = FilePiece(token=self._token, number=number, position=position, size=PIECE_BYTES)
+        return await self._peers.request(self._leader, READ, msgspec.msgpack.encode(piece), ANSWER_S)
+
+    async def _pause(self, count: int) -> None:
+        """Keep to the rate: clients that are served meanwhile come first."""
+        now_s = asyncio.get_running_loop().time()
+        self._next_s = max(self._next_s, now_s) + count / self._bytes_a_second
+        await asyncio.sleep(self._next_s - now_s)
 
 
 async def _synced(disk: Disk, file: File) -> None:
