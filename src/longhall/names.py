@@ -30,6 +30,8 @@ NAME_LENGTH_MAX: Final = 249
 INTERNAL_PREFIX: Final = "__longhall_"  # Topics that Longhall keeps for itself; lists and patterns pass over them.
 ARCHIVE_GROUP: Final = GroupId("longhall.archive")  # Its offsets say how far topics are archived.
 JOB_GROUP_PREFIX: Final = "longhall."  # Groups in which jobs remember how far they are: that never gets too old.
+AUDIT_TOPIC: Final = "longhall.audit"
+SYSTEM_TOPICS: Final = frozenset({AUDIT_TOPIC})  # Clients read them; only Longhall writes, changes or deletes them.
 SEALED: Final = "longhall.sealed"  # The configurations of sealed topics: the master key,
 SEAL_KEYS: Final = "longhall.seal.keys"  # and the data keys.
 

@@ -35,7 +35,8 @@ QUEUES: list[tuple[QueueSettings, str, str]] = [  # With the placements while gr
     (QueueSettings(partitions=3, one_by_one=True), SHARE, SHARE),
     (QueueSettings(partitions=3, delivery="at-most-once"), SHARE, SHARE),
     (QueueSettings(partitions=3, late_stamped="head"), SHARE, SHARE),
-    (QueueSettings(audit="deliveries"), HALL, HALL),
+    (QueueSettings(audit="deliveries"), HALL, SHARE),
+    (QueueSettings(partitions=3, audit="deliveries"), HALL, SHARE),
     (QueueSettings(partitions=2, parts_max=8), HALL, HALL),
     (QueueSettings(amqp=PLAIN), HALL, SHARE),
     (QueueSettings(amqp=AmqpSettings(host="/", name="q", owner="session")), HALL, HALL),
@@ -68,6 +69,11 @@ def test_a_queue_is_with_its_dead_letters_until_they_move_between_groups() -> No
         assert default_placement(hosts, 3, {}, dying, there, NONE.__contains__) == SHARE
         assert default_placement(hosts, 3, {}, dying, QueueSettings(placement=HALL), NONE.__contains__) == HALL
     assert default_placement(3, 3, {}, dying, there, ALL.__contains__) == PARTS
+    audited = QueueSettings(dead_letters=LETTERS, audit="deliveries")
+    apart = QueueSettings(placement=PARTS, wings=(7, 8))
+    follows = (ALL - {GroupFeature.DEAD_LETTERS}).__contains__
+    assert default_placement(3, 1, {}, audited, there, follows) == SHARE
+    assert default_placement(3, 1, {}, audited, apart, follows) == HALL  # An audit is in one group.
     chunked = QueueSettings(partitions=3, dead_letters=LETTERS, whole_bytes_max=1 << 20)
     assert default_placement(3, 3, {}, chunked, there, ALL.__contains__) == SHARE
     assert default_placement(3, 3, {}, dying, None, NONE.__contains__) == PARTS  # There is no such queue yet.

@@ -127,3 +127,19 @@ def test_errors_of_the_settings_are_json_where_json_is_asked_for(asked: str, tmp
     (line,) = ended.stderr.splitlines()
     assert (ended.returncode, json.loads(line)["level"]) == (2, "error")
     assert "unheard_of" in json.loads(line)["event"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("oidc.issuer=https://login.example.org",), "oidc.audience is missing"),
+        (("oidc.audience=longhall",), "oidc.issuer is missing"),
+        (("oidc.issuer=http://login.example.org", "oidc.audience=longhall"), "needs https"),
+        (("oidc.issuer=login", "oidc.audience=longhall"), "not an address of the identity provider"),
+    ],
+)
+def test_settings_of_the_identity_provider_that_would_let_others_in_are_refused(
+    words: tuple[str, ...], reason: str, tmp_path: Path
+) -> None:
+    options = [word for setting in words for word in ("--set", setting)]
+    assert reason in refused("--data", str(tmp_path / "data"), *FREE, *options)

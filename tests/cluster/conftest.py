@@ -16,6 +16,7 @@ REAL = (
     "rolling.py",
     "test_any_node.py",
     "test_elections_by_clients.py",
+    "test_front_end.py",
     "test_growing.py",
     "test_health.py",
     "test_leader_keeps.py",

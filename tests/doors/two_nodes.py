@@ -99,12 +99,12 @@ class TwoNodes:
 
 
 @asynccontextmanager
-async def two_nodes(directory: Path) -> AsyncIterator[TwoNodes]:
+async def two_nodes(directory: Path, *, audit: bool = False) -> AsyncIterator[TwoNodes]:
     worlds = {number: real_world(str(directory / f"node{number}")) for number in (LEADER, FOLLOWER)}
     nodes: dict[int, Node] = {}
     try:
         for number, world in worlds.items():
-            nodes[number] = Node(world, Settings(**FREE, drain_ms=0))
+            nodes[number] = Node(world, Settings(**FREE, drain_ms=0, audit=audit))
             await nodes[number].start(lambda error: None)
         told = {number: Told(number, nodes) for number in nodes}
         for number, node in nodes.items():

@@ -92,6 +92,15 @@ def test_a_misspelt_variable_is_told_but_strangers_are_left_alone() -> None:
         ({"consumer_groups.migration_policy": "never"}, "bidirectional | upgrade | downgrade | disabled"),
         ({"message_bytes_max": "200 MiB"}, "request_bytes_max"),
         ({"advertised_kafka": "nowhere"}, "advertised_kafka"),
+        ({"role": "front"}, "--coordinator zk://HOST:PORT"),
+        ({"role": "front", "coordinator": "zk://zoo", "durability": "none"}, "durability is for nodes that store"),
+        ({"role": "front", "coordinator": "zk://zoo", "scale_hook": "true"}, "scale_hook is for nodes that store"),
+        ({"role": "front", "coordinator": "zk://zoo", "scrub_interval_ms": "1h"}, "scrub_interval_ms is for nodes"),
+        ({"agent_check": "everywhere"}, "HOST:PORT"),
+        ({"agent_check": "10.0.0.1:9000"}, "agent_check = 10.0.0.1:9000 can be reached by others"),
+        ({"agent_check": "127.0.0.1:0", "workers": 2}, "leave out --workers, or agent_check"),
+        ({"drain_delay_ms": "5s", "workers": 2}, "leave out --workers, or drain_delay_ms"),
+        ({"role": "back"}, "all | front"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(flags: dict[str, object], expected: str) -> None:

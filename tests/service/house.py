@@ -13,6 +13,7 @@ from longhall.broker.configuration import SHARE
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
+from longhall.broker.queues.upkeep.side_topics import placed_side_topics
 from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
@@ -114,6 +115,10 @@ class Near:
         return [self.share] if placement == SHARE else sorted(self._groups)
 
     async def furnish(self, name: str) -> None:
+        for one in (*placed_side_topics(self._main.hall, name), name):
+            await self._furnish(one)
+
+    async def _furnish(self, name: str) -> None:
         topic = self._main.hall.catalogue.topics[name]
         entry = self._main.hall.catalogue.queues.by_name.get(name)
         spec = TopicSpec(

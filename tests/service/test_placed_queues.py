@@ -437,7 +437,7 @@ def test_while_no_wing_can_be_asked_its_queue_is_not_taken_for_the_halls_own() -
         QueueSettings(placement="parts", fifo=True, deduplication="id"),
         QueueSettings(placement="parts", messages_max=10, parts_max=4),
         QueueSettings(placement="parts", dead_letters=DeadLetters(queue="hall"), whole_bytes_max=1 << 30),
-        QueueSettings(placement="share", audit="deliveries"),
+        QueueSettings(placement="parts", audit="deliveries"),
         QueueSettings(placement="nowhere"),
     ],
 )
@@ -508,7 +508,7 @@ def test_a_queue_without_a_placement_goes_where_it_works() -> None:
             assert sorted(await house.drain(name)) == numbered(5)
         await house.queues.configure("one", QueueSettings(lease_ms=1000))  # It says nothing of the placement.
         assert house.desks[2].view("one").settings.lease_ms == 1000  # type: ignore[union-attr]
-        wrong = house.queues.configure("one", QueueSettings(audit="deliveries"))
+        wrong = house.queues.configure("several", QueueSettings(audit="deliveries"))
         assert await refused(wrong) is Code.INVALID_CONFIGURATION
 
     live(play)

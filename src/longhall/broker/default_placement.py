@@ -19,7 +19,7 @@ from longhall.broker.configuration import (
     QUOTA_MESSAGES,
     SHARE,
 )
-from longhall.broker.feature_gates import NEWEST
+from longhall.broker.feature_gates import GROUP_AUDITS_LEVEL, NEWEST
 from longhall.queues.settings import AmqpSettings, QueueSettings
 from longhall.queues.stamps import HEAD
 from longhall.topics.quota import UNLIMITED
@@ -31,11 +31,12 @@ class GroupFeature(Enum):
     TRANSACTIONS = "transactions of Kafka producers, whose partitions are in several groups"
     DEAD_LETTERS = "dead letters, answers and moves from one group to another"
     PUSH = "AMQP consumers, to which a queue in another group pushes its messages"
+    AUDITS = "audits, with the audit topic in the group of the queue"
 
 
 # Dead letters go between groups by an outbox from level 6 on. They are not here, because inside one group the move is
 # one step, as in the hall: a receiver of the dead-letter queue sees the message at once.
-SUPPORTED: Final[Mapping[GroupFeature, int]] = {}
+SUPPORTED: Final[Mapping[GroupFeature, int]] = {GroupFeature.AUDITS: GROUP_AUDITS_LEVEL}
 
 
 def groups_support(feature: GroupFeature, level: int = NEWEST) -> bool:
@@ -61,14 +62,17 @@ def default_placement(
         a queue that AMQP declared, while groups lack PUSH                       hall
         an AMQP queue that is exclusive, deleted when unused, or has its own
             dead-letter exchange                                                 hall
-        a queue with an audit, or one that grows (parts_max)                     hall
+        a queue that grows (parts_max)                                           hall
+        a queue with an audit, while groups lack AUDITS or if its dead-letter
+            queue, which it has to be with, is in several groups                 hall
         a queue with dead letters, while groups lack DEAD_LETTERS or if it
             takes messages in chunks                                             as the dead-letter queue
         anything, if the groups of fewer than two hosts can take something       hall
         one partition                                                            share
         a queue whose rules count over all partitions: priorities, capacity,
             one-by-one, at-most-once, late_stamped, deduplication unless it is
-            inside a FIFO group, FIFO with deduplication over the queue          share
+            inside a FIFO group, FIFO with deduplication over the queue; or a
+            queue with an audit                                                  share
         a topic with a quota                                                     share
         anything else                                                            parts
     """
@@ -76,9 +80,14 @@ def default_placement(
         return IN_THE_HALL if hosts < 2 else _place_topic(partitions, configuration, supports)
     if settings.amqp is not None and (not supports(GroupFeature.PUSH) or _belongs_to_hall(settings.amqp)):
         return IN_THE_HALL
-    if settings.audit != "off" or settings.parts_max > settings.partitions:
+    if settings.parts_max > settings.partitions:
         return IN_THE_HALL
-    if letters is not None and follows_letters(settings, supports):
+    follows = letters is not None and follows_letters(settings, supports)
+    if settings.audit != "off":
+        several = follows and letters is not None and len(letters.wings) > 1
+        if several or not supports(GroupFeature.AUDITS):
+            return IN_THE_HALL
+    if letters is not None and follows:
         return letters.placement if letters.wings else IN_THE_HALL
     if hosts < 2:
         return IN_THE_HALL
@@ -110,6 +119,7 @@ def _is_divisible(settings: QueueSettings) -> bool:
         and not settings.one_by_one
         and settings.delivery != "at-most-once"
         and settings.late_stamped != HEAD
+        and settings.audit == "off"
     )
 
 

@@ -18,7 +18,7 @@
               broker configurations change at run time
     level 7   the catalogue has the directory: tenants, users, access keys, tokens, and what else is kept beside them;
               queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
-              data keys in their configuration
+              data keys in their configuration; queues in one replication group may have an audit
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -46,7 +46,8 @@ WORDS: Final = {
     "records by queues; profiles, late messages, exactly-once delivery and time zones of queues",
     6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves; "
     "broker configurations that change at run time",
-    7: "the directory of tenants, users, access keys and tokens; sealed queues and topics",
+    7: "the directory of tenants, users, access keys and tokens; sealed queues and topics; audits of queues in a "
+    "replication group",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -63,6 +64,7 @@ TRANSACTIONS_LEVEL: Final = 6  # Partitions of other replication groups in trans
 DIRECTORY_LEVEL: Final = 7  # Entries of the directory in the catalogue.
 OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
 SEALED_LEVEL: Final = 7  # Sealed queues and topics.
+GROUP_AUDITS_LEVEL: Final = 7  # Audits of queues in other replication groups.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -95,6 +97,14 @@ def check_sealed(hall: Hall) -> None:
     """
     if hall.replica is not None and hall.feature_level < SEALED_LEVEL:
         raise _too_low(hall, Code.INVALID_CONFIGURATION, "sealed queues and topics need", SEALED_LEVEL)
+
+
+def check_group_audits(hall: Hall) -> None:
+    """Raises INVALID_CONFIGURATION for audits in other groups below their feature level: a group of the version before
+    would create an audit topic of its own.
+    """
+    if hall.replica is not None and hall.feature_level < GROUP_AUDITS_LEVEL:
+        raise _too_low(hall, Code.INVALID_CONFIGURATION, "audits of queues in groups need", GROUP_AUDITS_LEVEL)
 
 
 def check_queue(hall: Hall, settings: QueueSettings) -> None:

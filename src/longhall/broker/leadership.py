@@ -22,6 +22,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     http: str = ""
     peers: str = ""
     rack: str = ""
+    is_front: bool = False  # It must never store messages.
 
 
 class Leadership(Protocol):

@@ -15,8 +15,10 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.upkeep.recount import recount
 from longhall.broker.queues.upkeep.resizer import mark_all, open_lanes
+from longhall.broker.queues.upkeep.side_topics import check_unused
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.seal_rules import keep_keys
+from longhall.broker.system_topics import refuse_system_topic
 from longhall.broker.topic_placement import (
     check_given,
     choose_wings,
@@ -49,6 +51,7 @@ async def create_topic(
     number of replicas, None if the replicas of the hall have to store it.
     """
     must_lead(hall)
+    refuse_system_topic(name)
     check_topic(hall, configuration)
     check_given(hall, configuration)
     configuration = keep_keys(hall, None, configuration, owned=False)
@@ -84,6 +87,8 @@ def _decide_create(
 async def delete_topic(hall: Hall, name: str) -> None:
     """Delete a topic and its messages."""
     must_lead(hall)
+    refuse_system_topic(name)
+    check_unused(hall, name)
     event = hall.catalogue.decide_delete(name)
     if isinstance(event, Code):
         raise LonghallError(event, _why_not(event, name))
@@ -99,6 +104,7 @@ async def delete_topic(hall: Hall, name: str) -> None:
 async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: bool = False) -> None:
     """Grow a topic to `partitions` in all."""
     must_lead(hall)
+    refuse_system_topic(name)
     event = hall.catalogue.decide_grow(name, partitions)
     topic = hall.topic(name)
     if isinstance(event, Code):
@@ -128,6 +134,7 @@ async def add_partitions(hall: Hall, name: str, partitions: int, validate_only: 
 async def configure_topic(hall: Hall, name: str, configuration: Mapping[str, str], validate_only: bool = False) -> None:
     """Replace the configuration of a topic. Its placement stays."""
     must_lead(hall)
+    refuse_system_topic(name)
     check_acknowledge(hall, configuration.get(ACKNOWLEDGE, "all"))
     topic = hall.topic(name)
     if topic is not None:

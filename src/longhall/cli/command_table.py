@@ -54,6 +54,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "access": CommandEntry("access", "app", "Access rules: allow, deny, list, remove; explain a decision."),
     "role": CommandEntry("role", "app", "Roles of users: list, grant, revoke."),
     "cluster": CommandEntry("cluster", "app", "Nodes that keep one hall together."),
+    "balancer": CommandEntry("balancer", "app", "Balancers before a cluster: configurations."),
     "certificates": CommandEntry("certificates", "app", "Certificates of a test authority, for TLS."),
     "bench": CommandEntry(
         "bench", "bench", "Produce and consume at full speed for a few seconds, in a topic of its own."

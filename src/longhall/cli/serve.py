@@ -51,6 +51,9 @@ def serve(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where health and metrics are.", show_default="127.0.0.1:8080"),
     ] = None,
+    agent_check: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where HAProxy's agent-check asks for the node's state.")
+    ] = None,
     ready_file: Annotated[str | None, typer.Option(help="Written when every door is open.")] = None,
     settings: Annotated[
         str | None, typer.Option(metavar="FILE", envvar="LONGHALL_SETTINGS", help="A settings file in TOML.")
@@ -110,6 +113,10 @@ def serve(
         int | None, typer.Option(metavar="N", help="The number of the node in its cluster; it is stored.")
     ] = None,
     rack: Annotated[str | None, typer.Option(help="The rack of the node, which Kafka clients can see.")] = None,
+    role: Annotated[
+        str | None,
+        typer.Option(help="all or front: a node of a cluster that keeps no messages.", show_default="all"),
+    ] = None,
     durability: Annotated[str | None, typer.Option(help="always, interval or none.", show_default="always")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.", show_default="info")] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json.", show_default="text")] = None,
@@ -136,6 +143,7 @@ def serve(
             management=management,
             prometheus=prometheus,
             http=http,
+            agent_check=agent_check,
             ready_file=ready_file,
             advertised_kafka=advertised_kafka,
             credentials=credentials,
@@ -157,6 +165,7 @@ def serve(
             peers=peers,
             node_id=node_id,
             rack=rack,
+            role=role,
             durability=durability,
             log_level=log_level,
             log_format=log_format,

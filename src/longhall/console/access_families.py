@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
-from longhall.console.metrics import Family, counter, labels
+from longhall.console.metrics import Family, counter, gauge, labels
 
 
 class AccessCounts(Protocol):
@@ -16,6 +16,9 @@ class AccessCounts(Protocol):
 
     @property
     def reported(self) -> Mapping[tuple[str, str], int]: ...
+
+    @property
+    def unreadable(self) -> Collection[str]: ...
 
 
 def access_families(guard: AccessCounts) -> Iterator[Family]:
@@ -28,3 +31,7 @@ def access_families(guard: AccessCounts) -> Iterator[Family]:
     yield Family("longhall_access_refused_total", "counter", help_refused, refused)
     help_reported = "Permissions that users did not have, in report-only mode: what was asked was carried out."
     yield counter("longhall_access_reported_total", help_reported, sum(guard.reported.values()))
+    help_unreadable = (
+        "Access rules of a newer version that this process cannot read; one that denies, denies its subject everything."
+    )
+    yield gauge("longhall_access_rules_unreadable", help_unreadable, len(guard.unreadable))

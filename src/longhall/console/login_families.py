@@ -27,3 +27,10 @@ def login_families(counts: LoginCounts) -> Iterator[Family]:
     ]
     if samples:
         yield Family("longhall_logins_total", "counter", "Logins of clients, by door and outcome.", samples)
+
+
+def identity_provider_families(reads: Counter[str]) -> Iterator[Family]:
+    """The metric of the identity provider: how often its keys were read."""
+    samples = [("", labels(("outcome", outcome)), count) for outcome, count in sorted(reads.items())]
+    description = "Reads of the identity provider's public keys, by outcome."
+    yield Family("longhall_identity_provider_reads_total", "counter", description, samples)

@@ -61,6 +61,9 @@ class Ids(enum.Enum):
     WINGS = "wings"
 
 
+FRONT: Final = "front"  # The role of a front end.
+
+
 class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
     """A live node, as it describes itself. `register` gives the generation: greater each time, never reused."""
 
@@ -73,6 +76,7 @@ class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     unfit: str = ""  # Why it should not become leader, in a word or two: its disk is full, or damaged.
     halted: str = ""  # Why it is fenced although it runs: its copy of the log contradicts the record.
+    role: str = ""  # FRONT for a front end, which must never have a replica; else empty.
 
 
 class Manager(msgspec.Struct, frozen=True, kw_only=True):

@@ -146,6 +146,29 @@ def decode_rule(value: bytes) -> AccessRule | None:
         return None
 
 
+def denied_subject(value: bytes) -> str | None:
+    """Whom an entry that `decode_rule` cannot read has to be taken to deny everything: its subject, or everyone if that
+    cannot be read either. None if it allows: without it nobody may more.
+    """
+    try:
+        rule = _unread_rules.decode(value)
+    except msgspec.MsgspecError:
+        return EVERYONE
+    if rule.allow:
+        return None
+    named = rule.subject.startswith((USER, ROLE)) and len(rule.subject) > len(USER)
+    return rule.subject if named else EVERYONE
+
+
+class _UnreadRule(msgspec.Struct, frozen=True):
+    """The fields of a rule that say whom it concerns. `allow` is left out of an entry only if a newer version does so:
+    such a rule is taken to deny.
+    """
+
+    subject: str
+    allow: bool = False
+
+
 def check_roles(user: str, roles: Sequence[str]) -> None:
     """Raises INVALID_REQUEST if a user cannot have these roles."""
     if not user or len(user) > SUBJECT_LENGTH_MAX:
@@ -169,6 +192,7 @@ def decode_roles(value: bytes) -> tuple[str, ...]:
 
 _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 _rules: Final = msgspec.msgpack.Decoder(AccessRule)
+_unread_rules: Final = msgspec.msgpack.Decoder(_UnreadRule)
 _roles: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 
 

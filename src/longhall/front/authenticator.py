@@ -6,6 +6,7 @@
     SCRAM proof                            SCRAM keys of the user
     SigV4 signature                        the secret of the access key, from the file or unsealed
     bearer token                           its SHA-256 in the directory
+    token of the identity provider         the provider's public keys and its claims; its user is one of the directory
     client certificate                     its authority, during the TLS handshake; its user is one of the directory
 
 Whether a door asks at all (`DoorAuthentication.required`):
@@ -31,10 +32,13 @@ from typing import Final, NamedTuple, final
 from longhall.directory.accounts import MECHANISMS, ScramKey, User, is_valid
 from longhall.directory.directory import Directory
 from longhall.errors import Code, LonghallError
+from longhall.front.audit import AuditTrail
 from longhall.front.credentials import Credentials, basic_login
 from longhall.front.failed_logins import FailedLogins
 from longhall.front.identity import ADMINISTRATOR_KIND, ANONYMOUS, USER_KIND, Principal, principal_of_key
 from longhall.front.master_key import MasterKey
+from longhall.front.oidc.identity_provider import IdentityProvider
+from longhall.front.oidc.web_token import InvalidToken, is_web_token
 from longhall.front.origins import Origin
 from longhall.front.scram import key_of_password, made_up_key
 from longhall.world.ports import Clock
@@ -57,6 +61,13 @@ class KnownSecret(NamedTuple):
     principal: Principal
 
 
+class TokenLogin(NamedTuple):
+    """The client that a token stands for, and when the token ends; 0: not by itself."""
+
+    principal: Principal
+    until_ms: int = 0
+
+
 class _Remembered(NamedTuple):
     """A password that was right: for the user as it was then, until a time (0: none)."""
 
@@ -76,12 +87,16 @@ class Authenticator:
         secret: bytes,
         credentials: Credentials | None = None,
         mode: str = AUTO,
+        provider: IdentityProvider | None = None,
+        audit: AuditTrail | None = None,
     ) -> None:
         """`secret` is random and known to no client; the processes of a node share it."""
         self.directory = directory
         self.master_key = master_key
         self.credentials = credentials
         self.mode = mode
+        self.provider = provider
+        self.audit = audit  # None: logins are not recorded.
         self.failed_logins = FailedLogins()
         self._clock = clock
         self._secret = hmac.digest(secret, b"longhall authentication", "sha256")
@@ -193,6 +208,23 @@ class Authenticator:
             return None
         return self._principal(entry.user)
 
+    def check_bearer(self, token: str) -> TokenLogin | None:
+        """The login of a token, of the directory or of the identity provider; NOT_READY while nobody can tell."""
+        if not is_web_token(token) or self.provider is None:
+            principal = self.check_token(token)
+            return TokenLogin(principal) if principal is not None else None
+        self._check_known()
+        try:
+            verified = self.provider.check(token, self.now_ms())
+        except InvalidToken as error:
+            _log.info("a token of the identity provider is refused", extra={"reason": str(error)})
+            return None
+        principal = self._principal(verified.user)
+        if principal is None:
+            _log.info("a token names no user that may log in", extra={"user": verified.user})
+            return None
+        return TokenLogin(principal, verified.until_ms)
+
     # Principals
 
     def principal_of_user(self, user: str) -> Principal | None:
@@ -253,11 +285,15 @@ class DoorAuthentication:
         if not failed.is_shut_out(address, user, self.authenticator.now_ms()):
             return False
         failed.note_shut_out(self.door)
+        if self.authenticator.audit is not None:
+            self.authenticator.audit.note_login(self.door, None, user, address)
         return True
 
     def note(self, principal: Principal | None, user: str, address: str, now_ms: int) -> None:
         """Count a login."""
-        failed = self.authenticator.failed_logins
+        failed, audit = self.authenticator.failed_logins, self.authenticator.audit
+        if audit is not None:
+            audit.note_login(self.door, principal, user, address)
         if principal is not None:
             failed.note_login(self.door, address, user)
             return
@@ -268,14 +304,19 @@ class DoorAuthentication:
         """The principal of an HTTP `Authorization` header, Basic or Bearer; None if it is refused or missing."""
         scheme, _, shown = (authorization or b"").strip().partition(b" ")
         if scheme.lower() == b"bearer":
-            now_ms = self.authenticator.now_ms()
-            principal = self.authenticator.check_token(shown.strip().decode("latin-1"))
-            if principal is None and self.is_shut_out(address):
-                return None
-            self.note(principal, "", address, now_ms)
-            return principal
-        login = basic_login(authorization)
-        return self.check(*login, address) if login is not None else None
+            login = self.of_token(shown.strip().decode("latin-1"), address)
+            return login.principal if login is not None else None
+        basic = basic_login(authorization)
+        return self.check(*basic, address) if basic is not None else None
+
+    def of_token(self, token: str, address: str) -> TokenLogin | None:
+        """The login of a bearer token; None if it is refused."""
+        now_ms = self.authenticator.now_ms()
+        login = self.authenticator.check_bearer(token)
+        if login is None and self.is_shut_out(address):
+            return None
+        self.note(login.principal if login is not None else None, "", address, now_ms)
+        return login
 
     def of_request(self, authorization: bytes | None, origin: Origin | None, address: str) -> Principal | None:
         """The principal of an HTTP request: that of its header, or without one that of the client's certificate."""

@@ -21,11 +21,23 @@ from typing import Any, Final, final
 import msgspec
 
 from longhall.cluster.rpc.operation import Caller, Operation
-from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, AccessAction, Kind, decode_roles, decode_rule
+from longhall.directory.access_rules import (
+    CLUSTER_NAME,
+    EVERY_NAME,
+    ROLES_KIND,
+    RULE_KIND,
+    AccessAction,
+    AccessRule,
+    Kind,
+    decode_roles,
+    decode_rule,
+    denied_subject,
+)
 from longhall.directory.accounts import USER
 from longhall.directory.directory import Directory, DirectoryObserver
 from longhall.directory.events import DirectoryChanged
 from longhall.errors import Code, LonghallError
+from longhall.front.audit import ADMINISTRATIVE, AuditTrail
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
 from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
 from longhall.front.permissions import AccessModel, Explanation, Need, Permissions, RequestOrigin
@@ -42,6 +54,13 @@ REPORTED_MAX: Final = 1_000  # Pairs of a user and a need that are counted apart
 
 _RELEVANT: Final = frozenset({RULE_KIND, ROLES_KIND, USER})
 _QUEUES: Final = (Kind.QUEUE, Kind.TOPIC)
+
+# The operations whose first need is an administrative action.
+_AUDITED: Final = frozenset(
+    kind
+    for kind, row in OPERATION_PERMISSIONS.items()
+    if row.asked is not None and any(alternatives[0][0] in ADMINISTRATIVE for alternatives in row.pairs)
+)
 
 _log = logging.getLogger("longhall.access")
 
@@ -71,14 +90,17 @@ class AccessGuard(DirectoryObserver):
         *,
         authenticates: Callable[[], bool],
         mode: str = ENFORCE,
+        audit: AuditTrail | None = None,
     ) -> None:
         """`view`: the queues that this process knows. `authenticates`: whether clients have to log in, asked after
         every change of the directory.
         """
         self.active = False
         self.mode = mode
+        self.audit = audit  # None: nothing is recorded.
         self.refused: Counter[str] = Counter()  # By action and kind.
         self.reported: Counter[tuple[str, str]] = Counter()  # By user and need, in report-only mode.
+        self.unreadable: frozenset[str] = frozenset()  # Ids of rules that a newer version wrote.
         self._directory = directory
         self._now_ms = now_ms
         self._view = view
@@ -113,6 +135,26 @@ class AccessGuard(DirectoryObserver):
             if isinstance(operation, queues.CreateQueue | queues.ConfigureQueue):
                 self.require(caller, self._letter_needs(operation))
         return self._selection(operation, caller) if row.is_listed else None
+
+    @property
+    def audits(self) -> bool:
+        """True if administrative operations are recorded."""
+        return self.audit is not None
+
+    def note_permitted(self, operation: Operation[Any], caller: Caller) -> None:
+        """Record an operation that was permitted, if it is administrative."""
+        kind = type(operation)
+        if self.audit is None or kind not in _AUDITED:
+            return
+        asked = OPERATION_PERMISSIONS[kind].asked
+        assert asked is not None
+        needs = asked(operation)
+        need = needs[0][0] if needs else Need(AccessAction.ALTER, Kind.CLUSTER, CLUSTER_NAME)
+        # Who may change users and rules has a permission at the cluster; the record names what was changed.
+        changed = need.name
+        if need.kind is Kind.CLUSTER:
+            changed = str(getattr(operation, "name", "") or getattr(operation, "user", "") or need.name)
+        self.audit.note_operation(caller, kind.__name__, need.kind, changed)
 
     def check_describe(self, queue: str, caller: Caller) -> None:
         """Raises AccessRefused if the caller may not know of a queue."""
@@ -219,10 +261,34 @@ class AccessGuard(DirectoryObserver):
         return self._model.permissions(user, more)
 
     def _load(self) -> None:
-        decoded = (decode_rule(value) for value in self._directory.entries_of(RULE_KIND).values())
+        rules: list[AccessRule] = []
+        unreadable: dict[str, str | None] = {}  # By id: whom the rule is taken to deny everything.
+        for name, value in self._directory.entries_of(RULE_KIND).items():
+            rule = decode_rule(value)
+            if rule is not None:
+                rules.append(rule)
+            else:
+                unreadable[name] = denied_subject(value)
+        self._deny_unreadable(unreadable, rules)
         roles = {user: decode_roles(value) for user, value in self._directory.entries_of(ROLES_KIND).items()}
-        self._model.load([rule for rule in decoded if rule is not None], roles)
+        self._model.load(rules, roles)
         self._is_stale = False
+
+    def _deny_unreadable(self, unreadable: dict[str, str | None], rules: list[AccessRule]) -> None:
+        """A newer version wrote rules that this one cannot read. One that denies must not be lost: it denies its
+        subject everything.
+        """
+        for name, subject in unreadable.items():
+            if name not in self.unreadable:
+                effect = "is left out: it allows" if subject is None else f"denies {subject} everything"
+                extra = {"rule": name, "effect": effect}
+                _log.error("an access rule of a newer version cannot be read; upgrade this node", extra=extra)
+        self.unreadable = frozenset(unreadable)
+        for subject in sorted({one for one in unreadable.values() if one is not None}):
+            rules += [
+                AccessRule(subject=subject, action=AccessAction.ALL, kind=kind, name=EVERY_NAME, allow=False)
+                for kind in Kind
+            ]
 
     def _origin(self, caller: Caller) -> RequestOrigin:
         return RequestOrigin(caller.address, caller.tls, self._now_ms())
@@ -230,6 +296,8 @@ class AccessGuard(DirectoryObserver):
     def _note(self, caller: Caller, need: Need) -> bool:
         """Count what is not permitted; True in report-only mode, in which it is carried out all the same."""
         extra = {"user": caller.identity, "needs": str(need), "peer": caller.address}
+        if self.audit is not None:
+            self.audit.note_refusal(caller, need.action, need.kind, need.name, allowed=self.mode == REPORT)
         if self.mode != REPORT:
             self.refused[f"{need.action} {need.kind}"] += 1
             _log.debug("refused for want of a permission", extra=extra)

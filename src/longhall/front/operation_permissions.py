@@ -24,10 +24,12 @@ from longhall.exchanges.names import hall_name
 from longhall.front.permissions import Need
 from longhall.service import access_operations as access
 from longhall.service import administration as cluster
+from longhall.service import audit_operations as audit
 from longhall.service import broker_operations as brokers
 from longhall.service import directory_operations as directory
 from longhall.service import exchange_operations as exchanges
 from longhall.service import kafka_operations as kafka
+from longhall.service import limit_operations as limits
 from longhall.service import policy_operations as policies
 from longhall.service import queue_operations as queues
 from longhall.service import seal_operations as seals
@@ -323,6 +325,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     brokers.ConfigureBroker: _cluster(AccessAction.ALTER_CONFIGS),
     brokers.ListBrokerConfigurations: _cluster(AccessAction.DESCRIBE_CONFIGS),
     kafka.AnswerKafkaRequest: BY_KAFKA,
+    audit.AppendAudit: INTERNAL,
     # Data keys of sealed queues and topics
     seals.ReadKeyRing: INTERNAL,
     seals.AddDataKey: INTERNAL,
@@ -358,6 +361,8 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     access.ChangeAccess: _cluster(AccessAction.ALTER),
     access.ListAccess: _cluster(AccessAction.DESCRIBE),
     access.GrantRoles: _cluster(AccessAction.ALTER),
+    limits.ChangeLimits: _cluster(AccessAction.ALTER_CONFIGS),
+    limits.ListLimits: _cluster(AccessAction.DESCRIBE_CONFIGS),
     # Between processes
     topics.ApplyTopic: INTERNAL,
     topics.RemoveTopic: INTERNAL,

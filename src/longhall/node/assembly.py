@@ -39,8 +39,10 @@ from longhall.console.api.routes import ROUTES
 from longhall.console.api.scrub import SCRUB_ROUTES
 from longhall.console.api.service import Api
 from longhall.console.api.upgrade import UPGRADE_ROUTES
+from longhall.console.audit_families import audit_families
 from longhall.console.http import HttpServer
-from longhall.console.login_families import login_families
+from longhall.console.limit_families import limit_families
+from longhall.console.login_families import identity_provider_families, login_families
 from longhall.console.metrics import Registry, labels
 from longhall.console.outbox_families import outbox_families
 from longhall.console.process import build_families, process_families
@@ -59,12 +61,15 @@ from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
 from longhall.front.admission import Budget
+from longhall.front.audit import AuditTrail
 from longhall.front.authenticator import NONE, REQUIRED
+from longhall.front.client_limits import ClientLimits
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.guard import AccessGuard
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
+from longhall.node.audit_writer import AuditWriter
 from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower, ConnectionLimits
 from longhall.node.cluster_node import ClusterNode
@@ -75,7 +80,7 @@ from longhall.node.group_process import PARTITIONS_APART
 from longhall.node.join_state import JoinState
 from longhall.node.management_doors import ManagementDoors
 from longhall.node.memory_shares import shares_of
-from longhall.node.readiness import Readiness
+from longhall.node.readiness import DRAINING, Readiness
 from longhall.node.recovery_view import NodeRecovery
 from longhall.node.room_settings import broker_settings, options_of, sqs_limits_of
 from longhall.node.scaler import scaler_of
@@ -106,9 +111,11 @@ from longhall.service.administration import (
     SpreadReplicas,
     TransferLeadership,
 )
+from longhall.service.audit_operations import register_audit_operations
 from longhall.service.broker_operations import ConfigureBroker, ListBrokerConfigurations
 from longhall.service.exchanges import ExchangeService
 from longhall.service.kafka_operations import AnswerKafkaRequest
+from longhall.service.limits import LimitService
 from longhall.service.local import LocalBroker
 from longhall.service.policies import PolicyService
 from longhall.service.router import Router
@@ -166,12 +173,14 @@ class Node:
         is_group = place is not None and place.wing is not None
         directory = Directory(known=False) if is_group else self.hall.catalogue.directory
         directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
+        audit = AuditTrail(world.entropy.bytes(8).hex(), world.clock.wall_ms) if settings.audit else None
         self.guard = AccessGuard(
             directory,
             world.clock.wall_ms,
             self._view_queue,
             authenticates=partial(_authenticates, directory, settings.authentication),
             mode=settings.permissions,
+            audit=audit,
         )
         self.service = Router(self.broker, self.queues, sessions, self.guard)
         sealing = seal_messages(self.hall, self.broker, self.service, sessions, self.known.keys, self._call_catalogue)
@@ -179,14 +188,18 @@ class Node:
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
         AccountService(self.hall).register(self.broker)
         AccessService(self.hall).register(self.broker)
+        LimitService(self.hall).register(self.broker)
         self.authentication = NodeAuthentication(
-            world, settings, directory, self.hall.queue_secret, self.known.credentials
+            world, settings, directory, self.hall.queue_secret, self.known.credentials, audit
         )
+        register_audit_operations(self.hall, self.broker)
+        self._audit = AuditWriter(self.hall, audit, self._call_catalogue) if audit is not None else None
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
+        limits = ClientLimits(directory)
         door = Door(
             self.hall,
             self._coordinator,
@@ -196,6 +209,7 @@ class Node:
             self.service,
             self.guard,
             sealing,
+            limits,
         )
         self._kafka = KafkaServer(
             door,
@@ -291,8 +305,13 @@ class Node:
         self._register_operations(scrubs)
         registry.collect(partial(scrub_families, scrubs))
         registry.collect(partial(login_families, self.authentication.authenticator.failed_logins))
+        if self.authentication.authenticator.provider is not None:
+            registry.collect(partial(identity_provider_families, self.authentication.authenticator.provider.reads))
         registry.collect(partial(outbox_families, self.queues.outbox))
         registry.collect(partial(access_families, self.guard))
+        registry.collect(partial(limit_families, limits))
+        if audit is not None:
+            registry.collect(partial(audit_families, audit))
         if self.cluster_node is not None:
             scrubs.serve(self.cluster_node.peers)
             self._doors.managed.serve(self.cluster_node.peers)
@@ -308,7 +327,10 @@ class Node:
         self.hall.commits.on_failure = on_failure
         if self.keeps:
             await self._recover()
+        self.authentication.start(self.hall.background)
         await self._open()
+        if self._audit is not None:
+            self._audit.start()
         if self.cluster_node is not None:
             await self.cluster_node.join()
             self._configurations.start()
@@ -464,8 +486,10 @@ class Node:
 
     async def stop(self) -> None:
         """Drain, write a checkpoint, and close. A leader transfers its leadership first and writes no checkpoint."""
-        self.status.state = "draining"
+        self.status.state = DRAINING
         self.hall.background.close()
+        if self._audit is not None:
+            await self._audit.stop()
         if self.cluster_node is not None and await self.cluster_node.hand_over():
             await self.drop()
             return
@@ -484,9 +508,12 @@ class Node:
             self._console.drain(drain_s),
             self._doors.drain(drain_s),
         )
+        if self._audit is not None:
+            await self._audit.stop()  # Again, for what clients did meanwhile.
         await self._scaler.stop()
         await self._configurations.stop()
         await self.directory_follower.stop()
+        await self.authentication.stop()
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
@@ -525,9 +552,12 @@ class Node:
     async def drop(self) -> None:
         """Discard all state in memory: it may include entries that were never committed, and never acknowledged."""
         self.hall.background.close()
+        if self._audit is not None:
+            await self._audit.end()
         await self._scaler.stop()
         await self._configurations.stop()
         await self.directory_follower.stop()
+        await self.authentication.stop()
         self.status.state = self.status.state or "starting anew"
         await self.scrubber.stop()
         self.hall.commits.abandon()  # Nothing is written after this.

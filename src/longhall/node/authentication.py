@@ -11,13 +11,16 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
+from longhall.broker.background import BackgroundTasks, cancel
 from longhall.directory.directory import Directory, DirectoryObserver
 from longhall.directory.events import DirectoryChanged
 from longhall.front.account_secrets import AccountSecrets
+from longhall.front.audit import AuditTrail
 from longhall.front.authenticator import Authenticator, DoorAuthentication
 from longhall.front.credentials import Credentials
 from longhall.front.master_key import FILE, MasterKey
 from longhall.node.addresses import parse_address
+from longhall.node.oidc import identity_provider_of
 from longhall.node.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,19 +38,34 @@ class NodeAuthentication(DirectoryObserver):
         directory: Directory,
         secret: bytes,
         credentials: Credentials | None,
+        audit: AuditTrail | None = None,
     ) -> None:
         path = settings.master_key
         if path is None:
             path = os.path.join(settings.data, FILE) if settings.coordinator is None else ""
         master_key = MasterKey(path, makes=settings.master_key is None)
         mode = settings.authentication
-        self.authenticator = Authenticator(directory, master_key, world.clock, secret, credentials, mode)
+        provider = identity_provider_of(settings.oidc)
+        self.authenticator = Authenticator(
+            directory, master_key, world.clock, secret, credentials, mode, provider, audit
+        )
         self.secrets = AccountSecrets(self.authenticator, world.entropy)
         self._settings = settings
         self._closers: list[Callable[[], None]] = []
         self._is_closing = False
+        self._reading: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         directory.observers.append(self)
+
+    def start(self, background: BackgroundTasks) -> None:
+        """Read the keys of the identity provider, now and from time to time."""
+        if self.authenticator.provider is not None and self._reading is None:
+            self._reading = background.start("read the identity provider's keys", self.authenticator.provider.run)
+
+    async def stop(self) -> None:
+        """Read them no more."""
+        await cancel(self._reading)
+        self._reading = None
 
     def door(self, name: str, address: str) -> DoorAuthentication:
         """Authentication of the door with this name and address."""

@@ -55,7 +55,7 @@ from longhall.cluster.replication.replica_report import report_of
 from longhall.cluster.replication.roles import Role
 from longhall.cluster.rpc.peers import Audience, Peers
 from longhall.console.metrics import Block
-from longhall.coordination.ports import CoordinationError, ReplicationGroup, ShardState, Watch
+from longhall.coordination.ports import FRONT, CoordinationError, ReplicationGroup, ShardState, Watch
 from longhall.coordination.ports import MemberDescription as Described
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -109,6 +109,7 @@ class ClusterNode:
             factor=node.settings.replication_factor,
             in_sync_min=node.settings.in_sync_min,
             raises_level=node.settings.feature_level_automatic,
+            campaigns=node.settings.role != FRONT,
         )
         self.hosts = Hosts(self.session, place.coordinator)
         more = {SHARDS: place.identity.shards, **on_record(place.identity.secret, place.level)}
@@ -223,6 +224,7 @@ class ClusterNode:
             feature_level_min=OLDEST if self.place.level_max > OLDEST else 0,  # The first version did not publish it.
             feature_level_max=self.place.level_max if self.place.level_max > OLDEST else 0,
             unfit=self.condition(),
+            role=FRONT if settings.role == FRONT else "",
         )
         await self.session.start(member, self.peers, described, self.recovery)
         if self.balancer is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,8 @@ from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.cluster_node import ClusterNode
 from longhall.service.administration import ReplicaProgress, ReplicationProgress
+
+OTHER_DOORS: Final = ("amqp", "stomp", "stomp_websocket", "management", "prometheus")
 
 
 def view_of(cluster_node: ClusterNode, alive: Mapping[int, bool | None]) -> ClusterView:
@@ -55,7 +58,10 @@ def view_of(cluster_node: ClusterNode, alive: Mapping[int, bool | None]) -> Clus
                 host.peers,
                 host.rack,
             )
+            described = session.living[node].addresses
+            view.doors = {door: described[door] for door in OTHER_DOORS if door in described}
             view.level_min, view.level_max = OLDEST, newest_of(session.living[node])
+            view.role = session.living[node].role
             view.unfit, view.halted = session.living[node].unfit, session.living[node].halted
         follower = followers.get(node)
         if follower is not None:

@@ -27,6 +27,9 @@ def check_exposure(settings: Settings) -> None:
                         "(`longhall certificates make DIR` makes them for a test)")  # fmt: skip
         if not has_authentication(settings, door):
             raise _open(door, address, "and there is no authentication", authentication_advice(door))
+    agent = parse_address(settings.agent_check) if settings.agent_check is not None else None
+    if agent is not None and not agent.is_loopback:
+        raise _open("agent_check", agent, "and HAProxy's agents speak no TLS", "let balancers check /readyz instead")
     peers = parse_address(settings.peers)
     if settings.coordinator is not None and not peers.is_loopback and settings.tls.peers_ca is None:
         raise _open("peers", peers, "and there is no TLS between nodes", "--tls-peers-ca FILE turns it on")

@@ -50,6 +50,8 @@ def settings_of(settings: Settings, wing: ReplicationGroup, node: int, level: in
         http=LOCAL,
         peers=str(Address(parse_address(settings.peers).host, 0)),
         ready_file=None,
+        agent_check=None,
+        drain_delay_ms=0,
         node_id=node,
         auto_create_topics=False,
         scale_hook=None,

@@ -14,6 +14,7 @@ from longhall.cluster.membership.copy_report import CopyReport, ask_report
 from longhall.cluster.membership.join import (
     check_level,
     is_older_copy,
+    join_as_front_end,
     number_of,
     retract_roles,
     share_identity,
@@ -27,7 +28,7 @@ from longhall.cluster.replication.repair_policy import RepairPolicy
 from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
-from longhall.coordination.ports import Coordinator, ReplicationGroup, ShardState
+from longhall.coordination.ports import FRONT, Coordinator, ReplicationGroup, ShardState
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
@@ -107,13 +108,14 @@ async def take_place(
     patience_ms: int = PATIENCE_MS,
     secrets: Secrets | None = None,
     founder: int = 0,
+    is_front: bool = False,
 ) -> JoinState:
     """Join the cluster through the coordinator. CoordinationError or LonghallError if that is not possible.
 
     With a `source`, a full sync from that node follows; `fetched` of the result is False if it failed. A `damaged` copy
     of a node that is no replica is set aside instead, which also counts as `fetched`. The call waits
     up to `patience_ms` for the session of a node that has this number and another directory, and a while for the
-    `founder` of a group that has no record yet.
+    `founder` of a group that has no record yet. A front end is marked as drained.
     """
     await check_level(coordinator, level_max)
     disk = world.disk
@@ -125,6 +127,15 @@ async def take_place(
     if own is not None and own.member:
         await check_record(coordinator, member_file)
     member_file.node = await number_of(coordinator, member_file, wished)
+    if is_front:
+        if own is not None and member_file.role != FRONT:
+            raise LonghallError(
+                Code.INVALID_CONFIGURATION,
+                "the data directory is that of a node that stores messages, and a front end keeps none: choose an "
+                "empty one with --data",
+            )
+        await join_as_front_end(coordinator, member_file.node)
+    member_file.role = FRONT if is_front else ""
     probe = Peers(world, own.hall_id if own is not None else "", member_file.node, member_file.life, secrets=secrets)
     try:
         place = await _settle(

@@ -24,7 +24,7 @@ from longhall.broker.recovery import read_identity
 from longhall.cluster.membership.member_file import MEMBER_FILE, read_member_file
 from longhall.cluster.replication.repair_policy import Remedy, RepairPolicy
 from longhall.coordination.address import parse_address as parse_coordinator
-from longhall.coordination.ports import NOBODY, CoordinationError, Coordinator, ReplicationGroup
+from longhall.coordination.ports import FRONT, NOBODY, CoordinationError, Coordinator, ReplicationGroup
 from longhall.coordination.tree_client import worker_coordinator
 from longhall.coordination.watches import report_failure
 from longhall.directory.directory import Directory
@@ -32,6 +32,7 @@ from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.addresses import DOORS, parse_address
+from longhall.node.agent_check import AgentCheck
 from longhall.node.assembly import Node, closed_api
 from longhall.node.authentication import NodeAuthentication
 from longhall.node.cluster_secret import SecretFile, coordinator_of
@@ -119,7 +120,7 @@ class Life:
         self.damaged = False  # The copy on the disk must not be used.
         self.doubt: RecordDoubted | None = None  # Why the node is halted until there is another record.
 
-    def keep_addresses(self, node: Node) -> None:
+    def keep_addresses(self, node: Node, agent: AgentCheck) -> None:
         """Use the same addresses in the next life, so that clients and other nodes find this node again."""
         assert node.cluster_node is not None
         self.settings = msgspec.structs.replace(
@@ -132,6 +133,7 @@ class Life:
             management=str(node.management),
             prometheus=str(node.prometheus),
             http=str(node.http),
+            agent_check=str(agent.address) if agent.address is not None else None,
             peers=str(node.cluster_node.peers_at) if node.cluster_node.peers_at.port else self.settings.peers,
         )
 
@@ -221,6 +223,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
             patience_ms=2 * settings.session_timeout_ms,
             secrets=life.secret_file.secrets,
             founder=life.wing.hosts[0] if life.wing is not None else NOBODY,
+            is_front=settings.role == FRONT,
         )
         place.root, place.wing, place.repairs = root, life.wing, life.repairs
         life.damaged = life.damaged and not place.fetched
@@ -327,6 +330,18 @@ async def _serve(
         loop.add_signal_handler(signal.SIGHUP, partial(_reload, node, life))
     loop.set_exception_handler(ExceptionHandler(node.hall.halt))
     await node.start(end)
+    agent = AgentCheck(node.status.agent_line)
+    if settings.agent_check is not None:
+        await agent.open(world.network, settings.agent_check)
+    try:
+        return await _serve_until(life, node, ended, agent)
+    finally:
+        agent.close()
+
+
+async def _serve_until(life: Life, node: Node, ended: asyncio.Future[OSError | None], agent: AgentCheck) -> int | None:
+    """Serve until the node ends or has to start anew; see `_live`."""
+    settings = life.settings
     minding = _mind(life, node)
     gc.collect()
     gc.freeze()  # Objects made at the start live until the end: the collector need not visit them.
@@ -334,15 +349,15 @@ async def _serve(
     gc.set_threshold(GC_YOUNG_OBJECTS, 20, 20)
     if not await _settled(node, ended):
         minding.cancel()
-        await _begin_anew(life, node)
+        await _begin_anew(life, node, agent)
         return None
     watchdog = Watchdog(settings.hang_ms_max)
     if settings.watchdog and node.cluster_node is not None:
         watchdog.start()
     await make_first_administrator(node)
     if not life.announced:
-        if colleagues is None and life.wing is None:
-            announce(settings, addresses_of(node))
+        if life.orders is None and life.wing is None:
+            announce(settings, addresses_of(node, agent))
         life.announced = True
         life.on_first_ready()
     if node.cluster_node is not None:
@@ -350,13 +365,15 @@ async def _serve(
         watchdog.stop()
         if not ended.done():
             minding.cancel()
-            await _begin_anew(life, node)
+            await _begin_anew(life, node, agent)
             return None
     failure = await ended
     if settings.ready_file:
         remove(settings.ready_file)
     if failure is not None:
         return _failed(failure)
+    node.status.begin_drain()
+    await asyncio.sleep(settings.drain_delay_ms / 1000)
     minding.cancel()
     await asyncio.gather(life.group_supervisor.stop(settings.drain_ms / 1000), node.stop())
     return OK
@@ -424,19 +441,21 @@ async def _first(*events: asyncio.Future[Any]) -> None:
     await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _begin_anew(life: Life, node: Node) -> None:
+async def _begin_anew(life: Life, node: Node, agent: AgentCheck) -> None:
     cluster_node = node.cluster_node
     assert cluster_node is not None
-    life.keep_addresses(node)
+    life.keep_addresses(node, agent)
     life.refetch_from = cluster_node.refetch_from
     life.damaged = cluster_node.damaged
     life.doubt = cluster_node.doubt
     await node.drop()
 
 
-def addresses_of(node: Node) -> dict[str, str]:
+def addresses_of(node: Node, agent: AgentCheck) -> dict[str, str]:
     """The addresses of its doors."""
     addresses = {door: str(getattr(node, door)) for door in DOORS}
+    if agent.address is not None:
+        addresses["agent_check"] = str(agent.address)
     if node.cluster_node is not None:
         addresses["peers"] = str(node.cluster_node.peers_at)
     return addresses
@@ -485,6 +504,7 @@ def about(settings: Settings, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE or "address already in use" in str(error).lower():
         # Port 0 is never taken; the system's message names the address if several are set.
         addresses = [getattr(settings, door) for door in DOORS]
+        addresses += [settings.agent_check] if settings.agent_check is not None else []
         chosen = [address for address in addresses if parse_address(address).port]
         taken = [address for address in chosen if str(parse_address(address).port) in str(error)] or chosen
         flags = ", ".join("--" + door.replace("_", "-") for door in DOORS)

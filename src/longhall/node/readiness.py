@@ -1,6 +1,7 @@
 """Readiness: whether a client's send through this node would succeed now, and if not, why.
 
     the node                    a send succeeds when
+    was told to stop            never: balancers have to choose another one. Its answers to other nodes do not change
     is alone                    it has recovered, its disk takes writes, memory is left, and no background task fails
     leads a cluster             the same, enough nodes are in sync and connected, and its leadership is not in doubt
     follows, or has no data     it works itself, and the leader replies over the peers port that a send would succeed
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from longhall.node.cluster_node import ClusterNode
 
 READY: Final = "ready"
+DRAINING: Final = "draining"  # The phase of a node that stops.
 ANSWER_S_MAX: Final = 1.0
 KEPT_S: Final = 1.0
 
@@ -40,6 +42,7 @@ class Readiness:
 
     def __init__(self, hall: Hall, budget: Budget) -> None:
         self.state: str | None = "starting"
+        self.draining = False  # Told to stop; clients are served as before until the delay is over.
         self._hall = hall
         self._budget = budget
         self._peers: Peers | None = None
@@ -54,6 +57,8 @@ class Readiness:
 
     async def trouble(self) -> str | None:
         """Why a send would fail now; None if it would not."""
+        if self.draining:
+            return DRAINING
         leadership = self._hall.leadership
         if leadership is None or leadership.leads(CATALOGUE_SHARD):
             return self._joined(self._own(), self._as_leader())

@@ -133,7 +133,7 @@ class Scaler:
             leadership = self._hall.leadership
             if leadership is not None and not leadership.leads(CATALOGUE_SHARD):
                 continue
-            hosts = len(leadership.members()) if leadership is not None else 1
+            hosts = sum(not host.is_front for host in leadership.members()) if leadership is not None else 1
             parts = sum(topic.open_count for topic in self._hall.catalogue.topics.values())
             wanted = self._rule.wanted(clock.monotonic_ms(), hosts, parts)
             if wanted != hosts:

@@ -197,6 +197,36 @@ class ProxySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     doors: Annotated[str, Meta(description="The doors behind the balancers, with commas between them, or all.")] = "all"
 
 
+class OidcSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """OpenID Connect: tokens of an identity provider log users of the directory in."""
+
+    issuer: Annotated[
+        str, Meta(max_length=2048, description="The URL of the identity provider, as its tokens name it (`iss`).")
+    ] = ""
+    audience: Annotated[
+        str, Meta(max_length=2048, description="The audience (`aud`) that a token must name; needed with an issuer.")
+    ] = ""
+    keys: Annotated[
+        str,
+        Meta(
+            max_length=2048,
+            description="The URL, or a file, of the provider's public keys (JWKS); else its configuration names it.",
+        ),
+    ] = ""
+    user_claim: Annotated[
+        str, Meta(min_length=1, max_length=255, description="The claim that names the user of the directory.")
+    ] = "sub"
+    authority: Annotated[
+        str | None, Meta(description="The authorities of the provider's certificate, in PEM; else those of the system.")
+    ] = None
+    refresh_ms: Annotated[
+        int,
+        _duration(
+            "The provider's keys are read again after this time, and earlier for an unknown key.", _SECOND, most=_DAY
+        ),
+    ] = 5 * _MINUTE
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one node. Tests construct it directly; all other code gets it from `sources.load`."""
 
@@ -220,6 +250,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str, _address("Where metrics by the names of RabbitMQ's dashboards are; port 0 takes a free one.")
     ] = "127.0.0.1:15692"
     http: Annotated[str, _address("Where /healthz, /readyz, /metrics and the API of queues are.")] = "127.0.0.1:8080"
+    agent_check: Annotated[
+        str | None,
+        Meta(description="Where HAProxy's agent-check asks for the state of the node; port 0 takes a free one."),
+    ] = None
     ready_file: Annotated[
         str | None, Meta(description="Written when every door is open: JSON with the pid and an address for each door.")
     ] = None
@@ -255,6 +289,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "carries them out, and logs and counts the permission that each would have needed."
         ),
     ] = "enforce"
+    audit: Annotated[
+        bool,
+        Meta(
+            description="Write logins, refusals for want of a permission and administrative operations to the topic "
+            "longhall.audit, which clients can only read."
+        ),
+    ] = False
     master_key: Annotated[
         str | None,
         Meta(
@@ -314,6 +355,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(ge=0, le=2**31 - 1, description="The number of the node in its cluster; 0 takes one and keeps it."),
     ] = 0
+    role: Annotated[
+        Literal["all", "front"],
+        Meta(
+            description="all, or front: a front end, a node of a cluster that serves its doors, stores no messages and "
+            "is never a replica."
+        ),
+    ] = "all"
     rack: Annotated[str, Meta(max_length=100, description="Where the node stands; Kafka clients are told.")] = ""
     session_timeout_ms: Annotated[
         int,
@@ -495,6 +543,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _duration("A connection on which nothing happens is closed after this.", least=_SECOND)
     ] = 10 * _MINUTE
     drain_ms: Annotated[int, _duration("How long a stop waits for requests that are under way.")] = 10 * _SECOND
+    drain_delay_ms: Annotated[
+        int,
+        _duration(
+            "How long a node that was told to stop serves its clients as before, with /readyz at 503, so that "
+            "balancers notice.",
+            most=10 * _MINUTE,
+        ),
+    ] = 0
 
     # Groups, producers and transactions.
     group_initial_rebalance_delay_ms: Annotated[
@@ -530,6 +586,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 32 * _MIB
     tls: TlsSettings = TlsSettings()
     proxy: ProxySettings = ProxySettings()
+    oidc: OidcSettings = OidcSettings()
     cleaner: CleanerSettings = CleanerSettings()
     consumer_groups: ConsumerGroupSettings = ConsumerGroupSettings()
     sqs_limits: SqsSettings = SqsSettings()

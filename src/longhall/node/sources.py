@@ -31,6 +31,15 @@ from longhall.node.tls import check_tls
 ENVIRONMENT_PREFIX: typing.Final = "LONGHALL_"
 PORT_MAX: typing.Final = 65_535
 COORDINATOR: typing.Final = "coordinator"
+# Settings that would have no effect on a front end.
+STORAGE_SETTINGS: typing.Final = (
+    "durability",
+    "durability_interval_ms",
+    "scale_hook",
+    "scrub_interval_ms",
+    "scrub_bytes_a_second_max",
+    "copy_bytes_a_second",
+)
 
 Tree = dict[str, object]
 
@@ -211,6 +220,13 @@ def _check_together(settings: Settings) -> None:
     check_tls(settings)
     if settings.coordinator is not None:
         _check_cluster(settings)
+    if settings.agent_check is not None:
+        try:
+            parse_address(settings.agent_check)
+        except ValueError as error:
+            raise _refused(f"agent_check: {error}") from None
+    if settings.role == "front":
+        _check_front_end(settings)
     if settings.workers > 1:
         _check_workers(settings)
     if not settings.insecure:
@@ -258,12 +274,28 @@ def _check_cluster(settings: Settings) -> None:
         )
 
 
+def _check_front_end(settings: Settings) -> None:
+    """A front end needs a cluster, and settings for data that it does not have are refused."""
+    if settings.coordinator is None:
+        raise _refused(
+            "role = front, and there is no cluster whose messages it could serve: name its ZooKeeper with "
+            "--coordinator zk://HOST:PORT, or leave out --role"
+        )
+    defaults = Settings()
+    for name in STORAGE_SETTINGS:
+        if getattr(settings, name) != getattr(defaults, name):
+            raise _refused(f"{name} is for nodes that store messages, and role = front stores none: leave it out")
+
+
 def _check_workers(settings: Settings) -> None:
     if settings.coordinator is not None:
         raise _refused(
             f"workers = {settings.workers}, and a node of a cluster has one in this version: leave out --workers, or "
             "start more nodes"
         )
+    for name in ("agent_check", "drain_delay_ms"):
+        if getattr(settings, name):
+            raise _refused(f"{name} is for a node of one process: leave out --workers, or {name}")
     ports = [parse_address(settings.kafka).port]
     if settings.advertised_kafka is not None:
         ports.append(parse_address(settings.advertised_kafka).port)

@@ -27,7 +27,8 @@ from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.kafka.wire.apis import API
 from longhall.front.admission import Budget
 from longhall.meters import Histogram
-from longhall.node.readiness import Readiness
+from longhall.node.agent_check import line_of
+from longhall.node.readiness import DRAINING, Readiness
 from longhall.records.batch import parse_header
 from longhall.topics.transaction import State
 
@@ -57,6 +58,16 @@ class NodeStatus:
 
     def ready(self) -> str | None:
         return self._readiness.own_trouble()
+
+    def begin_drain(self) -> None:
+        """Report that the node is about to stop: balancers shall choose other nodes. Clients are still served."""
+        self._readiness.draining = True
+
+    async def agent_line(self) -> str:
+        """What HAProxy's agent-check is told."""
+        readiness = self._readiness
+        draining = readiness.draining or readiness.state == DRAINING
+        return line_of(draining=draining, trouble=None if draining else await readiness.trouble())
 
     async def send_trouble(self) -> str | None:
         return await self._readiness.trouble()

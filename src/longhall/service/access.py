@@ -75,7 +75,9 @@ class AccessService:
 
 
 def access_view(directory: Directory) -> ops.AccessView:
-    """The rules and roles of a directory. A rule of a newer version that this one cannot read is left out."""
+    """The rules and roles of a directory. A rule of a newer version that this one cannot read is not listed; the guard
+    takes it to deny its subject everything, unless it allows.
+    """
     rules = {name: decode_rule(value) for name, value in sorted(directory.entries_of(RULE_KIND).items())}
     roles = {user: list(decode_roles(value)) for user, value in sorted(directory.entries_of(ROLES_KIND).items())}
     return ops.AccessView({name: rule for name, rule in rules.items() if rule is not None}, roles)

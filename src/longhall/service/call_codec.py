@@ -14,10 +14,12 @@ from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, O
 from longhall.service import (
     access_operations,
     administration,
+    audit_operations,
     broker_operations,
     directory_operations,
     exchange_operations,
     kafka_operations,
+    limit_operations,
     policy_operations,
     queue_operations,
     seal_operations,
@@ -44,8 +46,10 @@ _MODULES: Final = (
     broker_operations,
     directory_operations,
     access_operations,
+    limit_operations,
     kafka_operations,
     seal_operations,
+    audit_operations,
     topic_operations,
     transaction_operations,
 )

@@ -10,7 +10,8 @@ from typing import Any, Protocol, final
 
 import msgspec
 
-from longhall.broker.configuration import IN_THE_HALL, SHARE, UNPLACED
+from longhall.broker.catalogue import Topic
+from longhall.broker.configuration import IN_THE_HALL, PLACEMENT, SHARE, UNPLACED
 from longhall.broker.default_placement import (
     GroupFeature,
     default_placement,
@@ -18,12 +19,13 @@ from longhall.broker.default_placement import (
     groups_support,
     lanes_of,
 )
-from longhall.broker.feature_gates import check_outbox, check_placement
+from longhall.broker.feature_gates import check_group_audits, check_outbox, check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
 from longhall.cluster.placement.placement_rules import check_letters, check_queue
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
+from longhall.queues.audit import SUFFIX as AUDIT
 from longhall.queues.messages import Delivery, MoveTask, QueueView
 from longhall.queues.settings import QueueSettings
 from longhall.service import queue_operations as ops
@@ -81,7 +83,8 @@ class QueueAdministration:
         check_queue(settings)
         if self._queues.view(op.queue) is not None:
             raise LonghallError(Code.QUEUE_EXISTS, f"The name '{op.queue}' is taken.")
-        groups = self._groups_of_letters(settings) or await self._groups.choose(settings.placement, op.queue)
+        groups = self._groups_of_audit(op.queue, settings) or self._groups_of_letters(settings)
+        groups = groups or await self._groups.choose(settings.placement, op.queue)
         return await self._create_in(op, settings, groups)
 
     async def _create_by_default(self, op: ops.CreateQueue, settings: QueueSettings) -> QueueView:
@@ -94,6 +97,12 @@ class QueueAdministration:
         if placement != IN_THE_HALL and letters is not None and follows_letters(settings, self._supports):
             groups = list(letters.wings)
             check_queue(settings)
+        audit = self._audit_topic(op.queue, settings)
+        if audit is not None:  # Of an earlier queue, or of an operator: the queue goes there.
+            groups = list(audit.options.wings)
+            placement = audit.configuration.get(PLACEMENT, IN_THE_HALL)
+            settings = msgspec.structs.replace(settings, placement=placement)
+            check_queue(settings)
         return await self._create_in(op, settings, groups)
 
     def _supports(self, feature: GroupFeature) -> bool:
@@ -104,6 +113,7 @@ class QueueAdministration:
         if groups:
             partitions = max(settings.partitions, len(groups))
             settings = msgspec.structs.replace(settings, wings=tuple(groups), partitions=partitions)
+            self._check_audit(settings)
         self._check_letters(op.queue, settings)
         view = await self._queues.create(op.queue, settings, op.deleted_before_ms)
         if groups:
@@ -134,6 +144,7 @@ class QueueAdministration:
                 settings, placement=before.placement, wings=before.wings, partitions=before.partitions
             )
             check_queue(settings)
+            self._check_audit(settings)
         self._check_letters(op.queue, settings)
         await self._queues.configure(op.queue, settings)
         if settings.wings:
@@ -188,6 +199,19 @@ class QueueAdministration:
     def _refuse_placed(self, name: str, what: str) -> None:
         if self._placed.find(name) is not None:
             raise LonghallError(Code.INVALID_REQUEST, f"The queue '{name}' is placed in groups: it cannot {what}.")
+
+    def _check_audit(self, settings: QueueSettings) -> None:
+        if settings.audit != "off":
+            check_group_audits(self._hall)
+
+    def _audit_topic(self, name: str, settings: QueueSettings) -> Topic | None:
+        """The audit topic of a queue that is about to be created, if it exists already."""
+        return self._hall.topic(name + AUDIT) if settings.audit != "off" else None
+
+    def _groups_of_audit(self, name: str, settings: QueueSettings) -> list[int]:
+        """The group of the audit topic, if that exists: it outlives the queue for which it was created."""
+        audit = self._audit_topic(name, settings)
+        return list(audit.options.wings) if audit is not None and settings.placement == SHARE else []
 
     def _groups_of_letters(self, settings: QueueSettings) -> list[int]:
         """The groups of the dead-letter queue if that is a share: in the same group a move is one atomic step."""

@@ -87,6 +87,11 @@ class OperationGuard(Protocol):
 
     active: bool
 
+    @property
+    def audits(self) -> bool: ...
+
+    def note_permitted(self, operation: Operation[Any], caller: Caller) -> None: ...
+
     def check(self, operation: Operation[Any], caller: Caller) -> Callable[[Any], Any] | None: ...
 
     def check_describe(self, queue: str, caller: Caller) -> None: ...
@@ -192,8 +197,12 @@ class Router:
                 select = guard.check(operation, caller)
             except LonghallError as error:
                 return failed(error)
+            if guard.audits:
+                guard.note_permitted(operation, caller)
             if select is not None:
                 return started(_selected(self.pass_on(operation, caller), select))
+        elif guard is not None and guard.audits:
+            guard.note_permitted(operation, caller)
         return self.pass_on(operation, caller)
 
     def pass_on(self, operation: Operation[R], caller: Caller) -> Pending[R]:

@@ -49,6 +49,33 @@ def send_groups(sqs: Any, queue: str, *names: str) -> None:
         send(sqs, queue, name, MessageGroupId=name.partition("-")[0])
 
 
+# Refusals
+
+
+def test_permissions_that_cannot_be_granted(sqs: Any, make_queue: MakeQueue) -> None:
+    asked = {"QueueUrl": make_queue(), "Label": "l", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"]}
+    reason = "Reason: Only the queue owner is allowed to invoke this action."
+    for action in ("RemovePermission", "CreateQueue", "TagQueue", "StartMessageMoveTask"):
+        sentence = f"Value SQS:{action} for parameter ActionName is invalid. {reason}"
+        assert said(sqs.add_permission, **{**asked, "Actions": [action]}) == ("InvalidParameterValue", sentence)
+    code, message = said(sqs.add_permission, **{**asked, "Actions": []})
+    assert (code, message) == ("MissingParameter", "The request must contain the parameter Actions.")
+    code, message = said(sqs.add_permission, **{**asked, "AWSAccountIds": []})
+    sentence = "Value [] for parameter PrincipalId is invalid. Reason: Unable to verify."
+    assert (code, message) == ("InvalidParameterValue", sentence)
+
+
+def test_tags_and_names_that_are_refused(sqs: Any, make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    many = {str(number): "x" for number in range(51)}
+    expected = ("InvalidParameterValue", f"Too many tags added for queue {queue.rpartition('/')[2]}.")
+    assert said(sqs.tag_queue, QueueUrl=queue, Tags=many) == expected
+    sentence = "Tag keys must be between 1 and 128 characters in length."
+    assert said(sqs.untag_queue, QueueUrl=queue, TagKeys=[]) == ("InvalidParameterValue", sentence)
+    sentence = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+    assert said(sqs.create_queue, QueueName="") == ("InvalidParameterValue", sentence)
+
+
 # FIFO
 
 

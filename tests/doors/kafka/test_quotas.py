@@ -8,7 +8,7 @@ from typing import cast
 
 from longhall.broker.topic_administration import create_topic
 from longhall.broker.waiting import committed
-from longhall.doors.kafka.handlers.produce import DEBT_MS_MAX
+from longhall.doors.kafka.throttle import THROTTLE_MS_MAX
 from longhall.doors.kafka.wire.apis import decode_response, encode_request
 from longhall.doors.kafka.wire.messages.data import (
     ProduceRequest,
@@ -47,7 +47,7 @@ async def test_a_producer_is_told_to_wait_and_its_messages_are_taken(tmp_path: P
         await create_topic(hall, "free", 1, {})
         first = await produce(two.leader, "slow", 150_000)
         again = await produce(two.leader, "slow", 900_000, version=3)
-        assert first.throttle_time_ms == again.throttle_time_ms == DEBT_MS_MAX
+        assert first.throttle_time_ms == again.throttle_time_ms == THROTTLE_MS_MAX
         assert (await produce(two.leader, "free", 900_000)).throttle_time_ms == 0
         partition = hall.partition("slow", 0)
         assert partition is not None

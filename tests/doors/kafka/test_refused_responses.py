@@ -23,7 +23,9 @@ async def test_a_refusal_is_logged_once_with_its_reason(tmp_path: Path, caplog: 
         await fetch(two.leader, ("unknown", 0))
         await ask(two.follower, groups.HeartbeatRequest(group_id="g", member_id="m"), 3)  # NOT_COORDINATOR.
     lines = [
-        (record.__dict__["request"], record.__dict__["error"], record.__dict__["reason"]) for record in caplog.records
+        (record.__dict__["request"], record.__dict__["error"], record.__dict__["reason"])
+        for record in caplog.records
+        if record.name == "longhall.requests"
     ]
     assert [line[:2] for line in lines] == [("CreateTopics", "invalid-name"), ("Fetch", "unknown-topic")]
     assert lines[0][2].startswith("a b: ")

@@ -135,7 +135,7 @@ def test_names_of_fifo_queues(sqs: Any, door: Running) -> None:
     make(sqs, "x" * 75 + ".fifo", **fifo)
     for name in ("orders", ".fifo", "x" * 76 + ".fifo", "a.b.fifo"):
         assert why(sqs.create_queue, QueueName=name, Attributes=fifo) == "InvalidParameterValue"
-    assert why(sqs.create_queue, QueueName="") == "MissingParameter"
+    assert why(sqs.create_queue, QueueName="") == "InvalidParameterValue"
     assert list(door.queues.queues) == ["x" * 75 + ".fifo"]
 
 

@@ -22,9 +22,9 @@ import boto3
 import pytest
 
 from longhall.errors import Code, LonghallError
+from longhall.front.http_client import HttpEndpoint
 from longhall.front.keys.aws_kms import AwsKms
 from longhall.front.keys.aws_signature import AwsCredentials
-from longhall.front.keys.http_client import HttpEndpoint
 from longhall.front.keys.key_command import KeyCommand
 from longhall.front.keys.key_file import READ_AGAIN_S, KeyFile
 from longhall.front.keys.provider import DATA_KEY_BYTES, KeyProvider

@@ -127,7 +127,8 @@ def behind_of(host: HostView) -> str:
 
 
 def _row(view: ClusterView, host: HostView) -> Row:
-    role = "leader" if host.leads else "follower" if host.keeps else "drained" if host.drained else "doors"
+    role = "leader" if host.leads else "follower" if host.keeps else host.role
+    role = role or ("drained" if host.drained else "doors")
     words = [role, *(["manager"] if host.manages else []), *(["leaving"] if host.leaving else [])]
     words += ["unfit"] if host.unfit else []
     words = ["halted"] if host.halted else words

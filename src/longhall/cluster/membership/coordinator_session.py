@@ -107,12 +107,14 @@ class CoordinatorSession:
         factor: int = REPLICAS_MAX,
         in_sync_min: int = 2,
         raises_level: bool = False,
+        campaigns: bool = True,
     ) -> None:
         self.metadata = ClusterMetadata(node, state, factor, in_sync_min)
         self._owner = owner
         self._coordinator = coordinator
         self._network = network
         self._raises_level = raises_level  # As controller, raise the feature level as soon as all nodes allow it.
+        self._campaigns = campaigns  # This node may become controller.
         self._tasks = SessionTasks(owner.restart)
         self.registrar = RecordRegistrar(self.metadata, coordinator, self._tasks, self.take_state)
         self._suspicion = LeadershipSuspicion(in_sync_min)
@@ -368,10 +370,10 @@ class CoordinatorSession:
         await self._registration.check()
         await self._registration.publish_condition()
         self._publish_level()
-        alive = frozenset(self.metadata.living)
         if duty.is_serving:
             await duty.run()
-        await candidate.run(alive)
+        if self._campaigns:
+            await candidate.run(self.metadata.storage_nodes)
 
     async def _raise_level(self) -> None:
         """Raise the feature level to the newest that all nodes know, where the settings leave it to the controller."""

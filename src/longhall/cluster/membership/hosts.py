@@ -16,7 +16,15 @@ import msgspec
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.membership.rack_placement import crowded, place
 from longhall.cluster.membership.reassignment import leaving_of
-from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, OutcomeUnknown, ShardState
+from longhall.coordination.ports import (
+    FRONT,
+    Conflict,
+    CoordinationError,
+    Coordinator,
+    MemberDescription,
+    OutcomeUnknown,
+    ShardState,
+)
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 
@@ -37,7 +45,7 @@ class Hosts:
 
     async def add(self, node: int) -> str:
         """A live host becomes a replica, whether it was drained before or not."""
-        await self._must_live(node)
+        await self._must_store(node)
         drained = await self._drained()
         if node in drained:
             await _tried(self._coordinator.clear_drain(node))
@@ -67,7 +75,7 @@ class Hosts:
 
     async def move(self, source: int, target: int) -> str:
         """The replica of one host moves to another."""
-        await self._must_live(target)
+        await self._must_store(target)
         drained = await self._drained()
 
         def decide(state: ShardState) -> ShardState:
@@ -98,7 +106,7 @@ class Hosts:
 
     async def lead(self, node: int) -> str:
         """Another host is to lead. The answer comes before it does."""
-        await self._must_live(node)
+        await self._must_store(node)
         state = await self._read()
         if node == state.leader:
             return f"node {node} leads already"
@@ -154,15 +162,22 @@ class Hosts:
             said = f"without {_named(less)} {count} {'host' if count == 1 else 'hosts'} would keep the hall"
             raise _refused(f"{said}, and in_sync_min is {in_sync_min}: start another one first")
 
-    async def _must_live(self, node: int) -> None:
-        if node not in await self._living():
+    async def _must_live(self, node: int) -> MemberDescription:
+        member = (await _tried(self._coordinator.members())).get(node)
+        if member is None:
             said = f"node {node} is not running: start it with `longhall serve --coordinator` first"
             raise LonghallError(Code.UNKNOWN_MEMBER, said)
+        return member
+
+    async def _must_store(self, node: int) -> None:
+        """LonghallError unless the node is alive and may have replicas."""
+        if (await self._must_live(node)).role == FRONT:
+            raise _refused(f"node {node} is a front end, which keeps nothing: start it without --role front first")
 
     async def _living(self) -> dict[int, str]:
-        """The rack of every live host."""
+        """The rack of every live host that may have replicas."""
         members = await _tried(self._coordinator.members())
-        return {node: member.rack for node, member in members.items()}
+        return {node: member.rack for node, member in members.items() if member.role != FRONT}
 
     async def _drained(self) -> frozenset[int]:
         return await _tried(self._coordinator.drains())

@@ -5,6 +5,7 @@ number      given by the settings, found in the directory, or taken from the coo
 hall        the id and the number of shards, which the first node has brought; see `receipt_secret` for its secret
 level       the feature level of the cluster, which a node must know; the first node brings its own
 life        the coordinator has the count of starts of each node: a directory with a lower one is an older copy
+front end   a node that never has a replica: it cannot be the first node, and is marked as drained before it registers
 rejoin      a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless no other
             replica in sync answers: then its log, which was synced before each acknowledgement, is the best there is
 """
@@ -68,6 +69,28 @@ async def wait_for_founder(coordinator: Coordinator, founder: int, node: int) ->
         if state is not None and state.leader != NOBODY:
             return
         await asyncio.sleep(LOOK_S)
+
+
+async def join_as_front_end(coordinator: Coordinator, node: int) -> None:
+    """Mark a node as drained before it registers, so that no controller of any version gives it a replica.
+
+    LonghallError if the node has a replica, or if there is no cluster yet: a front end cannot be its first replica.
+    """
+    for _ in range(FOUNDER_LOOKS):
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        if state is not None:
+            break
+        await asyncio.sleep(LOOK_S)
+    else:
+        said = "the cluster has no node that stores messages yet: start one without --role front first"
+        raise LonghallError(Code.INVALID_CONFIGURATION, said)
+    if node in state.replicas:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"node {node} has a copy of the messages, and a front end keeps none: run `longhall cluster drain {node}` "
+            "first, and choose an empty directory with --data",
+        )
+    await coordinator.mark_drain(node)
 
 
 async def wait_for_number(coordinator: Coordinator, node: int, directory: str, patience_ms: int, ask: Ask) -> None:

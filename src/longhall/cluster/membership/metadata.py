@@ -13,7 +13,7 @@ from typing import final
 from longhall.broker.leadership import NOBODY, Host
 from longhall.cluster.membership.feature_level import LevelOutlook, level_of, outlook
 from longhall.cluster.membership.reassignment import ReassignmentGoals
-from longhall.coordination.ports import FeatureLevel, MemberDescription, ShardState
+from longhall.coordination.ports import FRONT, FeatureLevel, MemberDescription, ShardState
 
 
 @final
@@ -51,6 +51,11 @@ class ClusterMetadata:
         """The live nodes that can lead."""
         return frozenset(number for number, one in self.living.items() if not one.unfit)
 
+    @property
+    def storage_nodes(self) -> frozenset[int]:
+        """The live nodes that are no front ends."""
+        return frozenset(number for number, one in self.living.items() if one.role != FRONT)
+
     def goals(self, state: ShardState, drained: frozenset[int]) -> ReassignmentGoals:
         """How many replicas there should be under this record, and on which nodes there should be none."""
         return ReassignmentGoals(state.factor or self.default_factor, self.in_sync_min, drained)
@@ -65,6 +70,7 @@ class ClusterMetadata:
                 http=one.addresses.get("http", ""),
                 peers=one.addresses.get("peer", ""),
                 rack=one.rack,
+                is_front=one.role == FRONT,
             )
             for number, one in sorted(self.living.items())
         ]

@@ -106,7 +106,7 @@ class GroupDirectory:
         return len(usable) if self.may_spread and len(usable) > 1 else 0
 
     def _usable(self) -> frozenset[int]:
-        alive = frozenset(host.node for host in self._session.members())
+        alive = frozenset(host.node for host in self._session.members() if not host.is_front)
         return alive - self._gone()
 
     def _gone(self) -> frozenset[int]:

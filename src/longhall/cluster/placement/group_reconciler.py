@@ -17,6 +17,7 @@ import msgspec
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import IN_THE_HALL, SHARE
 from longhall.broker.hall import Hall
+from longhall.broker.queues.upkeep.side_topics import placed_side_topics
 from longhall.broker.waiting import committed
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.balance_rules import LedGroup
@@ -201,6 +202,10 @@ class GroupReconciler(GroupDirectory):
         return used
 
     async def furnish(self, name: str) -> None:
+        for one in (*placed_side_topics(self._hall, name), name):
+            await self._furnish(one)
+
+    async def _furnish(self, name: str) -> None:
         topic = self._hall.catalogue.topics.get(name)
         if topic is None:
             return

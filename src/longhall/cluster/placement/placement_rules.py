@@ -135,12 +135,12 @@ def check_queue(settings: QueueSettings) -> None:
     wrong = ""
     if settings.parts_max > settings.partitions:
         wrong = "A queue in wings has as many parts as it is made with: leave parts_max away."
-    elif settings.audit != "off":
-        wrong = "What is given out in wings is not written down: a queue with an audit is kept by the hall."
     elif settings.amqp is not None and settings.amqp.letters_exchange is not None:
         wrong = "The hall has the exchanges: a queue whose dead letters go through an exchange is kept by the hall."
     elif settings.placement not in (ANY_HOST, PARTS):
         return
+    elif settings.audit != "off":
+        wrong = "The audit of a queue is one log in one replication group: choose the placement share."
     elif settings.delivery == "at-most-once":
         wrong = "What is given out at most once could not be given back by who waits for several hosts: choose share."
     elif settings.one_by_one:

@@ -24,6 +24,7 @@ from longhall.doors.kafka.permissions import (
     ApiPermission,
     RowNeeds,
     Shown,
+    pairs_of,
 )
 from longhall.doors.kafka.refusals import refuse
 from longhall.doors.kafka.wire.apis import Api
@@ -35,6 +36,7 @@ from longhall.doors.kafka.wire.messages.transactions import (
     AddPartitionsToTxnResponseTransactionResult,
 )
 from longhall.doors.kafka.wire.schema import NO_ID, Message
+from longhall.front.audit import ADMINISTRATIVE, AuditTrail
 from longhall.front.guard import AccessGuard
 from longhall.front.identity import ADMINISTRATOR_KIND
 
@@ -51,6 +53,13 @@ SAID: Final = {
 TRANSACTION_KEYS: Final = 1  # FindCoordinator's type of key.
 NOT_ATTEMPTED: Final = 55
 
+# The APIs whose first need is an administrative action.
+AUDITED_APIS: Final = frozenset(
+    name
+    for name, row in API_PERMISSIONS.items()
+    if any(alternatives[0][0] in ADMINISTRATIVE for alternatives in pairs_of(row))
+)
+
 _KEYS: Final = ("name", "topic", "topic_name", "topic_id", "group_id", "transactional_id", "partition_index")
 _NUMBERS: Final = ("partition_index", "partition", "index", "partition_id")
 _ERRORS: Final = ("error_code", "partition_error_code")
@@ -62,6 +71,8 @@ def carry_out(door: Door, api: Api, handler: Handler, request: Message, call: An
     access = door.access
     outcome: Outcome
     if access is None or not access.active or call.caller.kind == ADMINISTRATOR_KIND:
+        if access is not None and access.audit is not None:
+            note_permitted(door, access.audit, api, request, call.caller)
         outcome = handler(door, request, call)
         return outcome
     row = API_PERMISSIONS.get(api.name)
@@ -85,6 +96,8 @@ def carry_out(door: Door, api: Api, handler: Handler, request: Message, call: An
         refused += split(door, access, call.caller, api, request)
     if request_is_empty(row, request, refused) and split is None:
         return _with(api.response(), refused)
+    if access.audit is not None:
+        note_permitted(door, access.audit, api, request, call.caller)
     outcome = handler(door, request, call)
     if not refused and row.shown is None:
         return outcome
@@ -96,6 +109,19 @@ def carry_out(door: Door, api: Api, handler: Handler, request: Message, call: An
 def request_is_empty(row: ApiPermission, request: Message, refused: Refused) -> bool:
     """True if all rows of a request were refused: an empty list may mean all topics to the handler."""
     return bool(refused) and not any(getattr(request, rows.field) for rows in row.rows)
+
+
+def note_permitted(door: Door, audit: AuditTrail, api: Api, request: Message, caller: Caller) -> None:
+    """Record an administrative request: each resource that it names, or the cluster."""
+    row = API_PERMISSIONS.get(api.name)
+    if row is None or api.name not in AUDITED_APIS:
+        return
+    named = [(rows.kind, name_of(door, one)) for rows in row.rows for one in getattr(request, rows.field) or ()]
+    if api.name in ("AlterConfigs", "IncrementalAlterConfigs"):
+        for resource in request.resources:  # type: ignore[attr-defined]
+            named.append((_KIND_OF_RESOURCE.get(resource.resource_type, Kind.CLUSTER), resource.resource_name))
+    for kind, name in named or [(Kind.CLUSTER, CLUSTER_NAME)]:
+        audit.note_operation(caller, api.name, kind, name)
 
 
 async def _finish(
@@ -186,6 +212,17 @@ def _refuse_users(api: Api, request: Any, error: int) -> Message:
     return api.response(results=[row(user=name, error_code=error) for name in names])
 
 
+def _refuse_quotas(api: Api, request: Any, error: int) -> Message:
+    """The error of every entity whose limits are to be changed."""
+    row = api.response.TABLE["entries"].of
+    part = row.TABLE["entity"].of
+    entities = [
+        [part(entity_type=one.entity_type, entity_name=one.entity_name) for one in entry.entity]
+        for entry in request.entries
+    ]
+    return api.response(entries=[row(error_code=error, error_message=SAID[error], entity=one) for one in entities])
+
+
 def _refuse_rules(api: Api, request: Any, error: int) -> Message:
     """The error of every ACL that is to be created or deleted."""
     field = "results" if api.name == "CreateAcls" else "filter_results"
@@ -200,6 +237,7 @@ def _refuse_coordinator(api: Api, request: Any, error: int) -> Message:
 
 _REFUSED: Final[dict[str, Callable[[Api, Any, int], Message]]] = {
     "AlterReplicaLogDirs": _refuse_replica_dirs,
+    "AlterClientQuotas": _refuse_quotas,
     "AlterUserScramCredentials": _refuse_users,
     "FindCoordinator": _refuse_coordinator,
     "CreateAcls": _refuse_rules,

@@ -18,6 +18,7 @@ from longhall.doors.kafka.sealing import KafkaSealing
 from longhall.doors.kafka.share_group_settings import ShareGroupSettings
 from longhall.doors.kafka.share_sessions import ShareSessions
 from longhall.errors import Code
+from longhall.front.client_limits import ClientLimits
 from longhall.front.fairness import Fairness
 from longhall.front.guard import AccessGuard
 from longhall.front.refused_requests import RefusedRequests
@@ -39,8 +40,10 @@ class Door:
         service: Router,
         access: AccessGuard | None = None,
         sealing: KafkaSealing | None = None,
+        limits: ClientLimits | None = None,
     ) -> None:
-        """Without `access` every client may do everything."""
+        """Without `access` every client may do everything, without `limits` as much as it likes."""
+        self.limits = limits
         self.access = access
         self.refused = RefusedRequests("kafka")
         self.hall = hall

@@ -154,6 +154,8 @@ API_PERMISSIONS: Final[dict[str, ApiPermission]] = {
     "ElectLeaders": ApiPermission((_cluster(AccessAction.ALTER, AccessAction.CLUSTER_ACTION),)),
     "IncrementalAlterConfigs": ApiPermission(within=_CONFIGS, pairs=((AccessAction.ALTER_CONFIGS, Kind.TOPIC),)),
     "OffsetDelete": ApiPermission((_group(AccessAction.DELETE),), (_topics(AccessAction.READ),)),
+    "DescribeClientQuotas": ApiPermission((_cluster(AccessAction.DESCRIBE_CONFIGS),)),
+    "AlterClientQuotas": ApiPermission((_cluster(AccessAction.ALTER_CONFIGS),)),
     "DescribeUserScramCredentials": ApiPermission((_cluster(AccessAction.DESCRIBE),)),
     "AlterUserScramCredentials": ApiPermission((_cluster(AccessAction.ALTER),)),
     "DescribeQuorum": ApiPermission((_cluster(AccessAction.DESCRIBE),)),

@@ -12,8 +12,12 @@
     authenticated  SaslHandshake                exchanging once more, if sessions end; else error 34
                    SaslAuthenticate             error 34
 
-A session that ends (`kafka_session_ms_max`) is renewed by a second exchange on the same connection, with the same
-principal. A request after its end closes the connection. While a client exchanges once more, its answers wait.
+OAUTHBEARER (RFC 7628) is offered if the node has an identity provider. A refused token is answered with a JSON object;
+the client acknowledges that with one byte, and the exchange ends with error 58, as Kafka's own servers do it.
+
+A session that ends (`kafka_session_ms_max`, or the end of the client's token) is renewed by a second exchange on the
+same connection, with the same principal. A request after its end closes the connection. While a client exchanges once
+more, its answers wait.
 
 The delay of a failure is the client's penalty: it costs this side a timer. This module does not write to connections.
 """
@@ -31,7 +35,9 @@ from longhall.front.scram import ScramExchange, ScramFailure
 from longhall.world.ports import Entropy
 
 PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
 OFFERED: Final = (PLAIN, *MECHANISMS)
+INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
 FAILURE_DELAY_S: Final = 0.1  # As Kafka has it.
 NONCE_BYTES: Final = 18
 TOKEN_BYTES_MAX: Final = 16 * 1024
@@ -68,14 +74,19 @@ class SaslSession:
         self._peer = peer
         self._lifetime_ms = lifetime_ms
         self._scram: ScramExchange | None = None
-        self._is_last = False  # The next step of SCRAM is the last one.
+        self._is_last = False  # The next step of SCRAM is the last one, or the client's answer to a refused token.
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The mechanisms that a client can choose from."""
+        return OFFERED if self._logins.authenticator.provider is None else (*OFFERED, OAUTHBEARER)
 
     def handshake(self, mechanism: str, version: int) -> int:
         """The error code of a handshake; it decides the mechanism."""
-        is_renewal = self.state == AUTHENTICATED and self._lifetime_ms > 0 and version > 0
+        is_renewal = self.state == AUTHENTICATED and self.ends_s < NEVER_S and version > 0
         if self.state != NEW and not is_renewal:
             return ILLEGAL_SASL_STATE
-        if mechanism not in OFFERED:
+        if mechanism not in self.offered:
             return UNSUPPORTED_SASL_MECHANISM
         self.mechanism = mechanism
         self.state = EXCHANGING if version > 0 else RAW
@@ -92,6 +103,8 @@ class SaslSession:
             return SaslStep(ILLEGAL_SASL_STATE, "SaslAuthenticate comes after SaslHandshake")
         if len(token) > TOKEN_BYTES_MAX:
             return self._refused("")
+        if self.mechanism == OAUTHBEARER:
+            return self._bearer(token, now_s)
         if self._scram is None:
             return self._plain(token, now_s)
         return self._scram_step(self._scram, token, now_s)
@@ -106,6 +119,18 @@ class SaslSession:
             return self._refused(user)
         principal = self._logins.check(user, password, self._peer)
         return self._logged_in(principal, now_s) if principal is not None else self._failure()
+
+    def _bearer(self, token: bytes, now_s: float) -> SaslStep:
+        if self._is_last:
+            return self._failure()
+        shown = bearer_token(token)
+        login = self._logins.of_token(shown, self._peer) if shown else None
+        if login is not None:
+            return self._logged_in(login.principal, now_s, until_ms=login.until_ms)
+        if not shown:
+            self._logins.note(None, "", self._peer, self._logins.authenticator.now_ms())
+        self._is_last = True
+        return SaslStep(token=INVALID_TOKEN)
 
     def _scram_step(self, scram: ScramExchange, token: bytes, now_s: float) -> SaslStep:
         try:
@@ -126,14 +151,18 @@ class SaslSession:
     def _keys_of(self, user: str) -> Sequence[ScramKey]:
         return self._logins.authenticator.scram_keys(user, self.mechanism)
 
-    def _logged_in(self, principal: Principal, now_s: float, token: bytes = b"") -> SaslStep:
+    def _logged_in(self, principal: Principal, now_s: float, token: bytes = b"", until_ms: int = 0) -> SaslStep:
+        """`until_ms`: when what the client has shown ends; 0: not by itself."""
         if not self.principal.is_anonymous and principal != self.principal:
             return SaslStep(SASL_AUTHENTICATION_FAILED, "Cannot change principals during re-authentication")
         self.principal = principal
         self.state = AUTHENTICATED
-        if self._lifetime_ms:
-            self.ends_s = now_s + self._lifetime_ms / 1000
-        return SaslStep(token=token, lifetime_ms=self._lifetime_ms)
+        lifetime_ms = self._lifetime_ms
+        if until_ms:
+            left_ms = max(until_ms - self._logins.authenticator.now_ms(), 1)
+            lifetime_ms = min(lifetime_ms, left_ms) if lifetime_ms else left_ms
+        self.ends_s = now_s + lifetime_ms / 1000 if lifetime_ms else NEVER_S
+        return SaslStep(token=token, lifetime_ms=lifetime_ms)
 
     def _refused(self, user: str) -> SaslStep:
         """The failure of a login that `DoorAuthentication.check` has not counted."""
@@ -143,3 +172,16 @@ class SaslSession:
     def _failure(self) -> SaslStep:
         self.state = NEW
         return SaslStep(SASL_AUTHENTICATION_FAILED, REFUSED + self.mechanism)
+
+
+def bearer_token(message: bytes) -> str:
+    """The token of a client's first message, `n,,^Aauth=Bearer TOKEN^A^A` (RFC 7628); empty if it is none."""
+    head, _, rest = message.partition(b"\x01")
+    if head[:2] not in (b"n,", b"y,") or not rest.endswith(b"\x01\x01"):
+        return ""
+    for pair in rest[:-2].split(b"\x01"):
+        key, _, value = pair.partition(b"=")
+        scheme, _, token = value.partition(b" ")
+        if key == b"auth" and scheme.lower() == b"bearer":
+            return token.strip().decode("latin-1")
+    return ""

@@ -12,7 +12,7 @@ import msgspec
 
 from longhall.doors.sqs.addresses import queue_of_arn
 from longhall.doors.sqs.door import Caller, Door
-from longhall.doors.sqs.wire.faults import INVALID_ATTRIBUTE_VALUE, OVER_LIMIT, SqsError, wrong_value
+from longhall.doors.sqs.wire.faults import INVALID_ATTRIBUTE_VALUE, OVER_LIMIT, SqsError, missing, wrong_value
 from longhall.errors import Code, LonghallError
 from longhall.queues.settings import DeadLetters, QueueSettings
 from longhall.service.queue_operations import DescribeQueue
@@ -35,6 +35,22 @@ _ACTIONS: Final = frozenset(
         "PurgeQueue",
         "ReceiveMessage",
         "SendMessage",
+    }
+)
+_ACTIONS_OF_OWNER: Final = frozenset(  # They cannot be granted to other accounts.
+    {
+        "AddPermission",
+        "CancelMessageMoveTask",
+        "CreateQueue",
+        "DeleteQueue",
+        "ListMessageMoveTasks",
+        "ListQueueTags",
+        "ListQueues",
+        "RemovePermission",
+        "SetQueueAttributes",
+        "StartMessageMoveTask",
+        "TagQueue",
+        "UntagQueue",
     }
 )
 
@@ -137,12 +153,17 @@ def with_permission(door: Door, name: str, policy: str, label: str, accounts: li
     """The access policy with one more statement. Raises SqsError."""
     if _LABEL.fullmatch(label) is None:
         raise wrong_value("Label", label, "Must be alphanumeric characters, hyphens or underscores, 1 to 80 in length.")
-    if not accounts or not actions:
-        raise wrong_value("AWSAccountIds" if not accounts else "Actions", "[]", "It must not be empty.")
+    if not actions:
+        raise missing("Actions")
+    if not accounts:
+        raise wrong_value("PrincipalId", "[]", "Unable to verify.")
     for account in accounts:
         if _ACCOUNT.fullmatch(account) is None:
             raise wrong_value("PrincipalId", account, "Unable to verify.")
     for action in actions:
+        if action in _ACTIONS_OF_OWNER:
+            reason = "Only the queue owner is allowed to invoke this action."
+            raise wrong_value("ActionName", f"SQS:{action}", reason)
         if action not in _ACTIONS:
             reason = "Please refer to the appropriate WSDL for a list of valid actions."
             raise wrong_value("ActionName", f"SQS:{action}", reason)

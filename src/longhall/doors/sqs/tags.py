@@ -12,10 +12,10 @@ KEY_LENGTH_MAX: Final = 128
 VALUE_LENGTH_MAX: Final = 256
 
 
-def check_tags(tags: dict[str, str]) -> dict[str, str]:
-    """The same tags, checked. Raises SqsError."""
+def check_tags(queue: str, tags: dict[str, str]) -> dict[str, str]:
+    """The same tags of a queue, checked. Raises SqsError."""
     if len(tags) > TAGS_MAX:
-        raise SqsError(INVALID_PARAMETER, f"Too many tags added for queue; a queue has at most {TAGS_MAX}.")
+        raise SqsError(INVALID_PARAMETER, f"Too many tags added for queue {queue}.")
     for key, value in tags.items():
         if not 1 <= len(key) <= KEY_LENGTH_MAX or key.lower().startswith("aws:") or encode(key) is None:
             raise wrong_value("Tag.Key", key, "Tag keys have 1 to 128 characters and do not begin with aws:.")

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final, final
 
 from longhall.errors import Code, LonghallError
+from longhall.front.http_client import HttpEndpoint
 from longhall.front.keys.aws_signature import AwsCredentials, signed_headers
-from longhall.front.keys.http_client import HttpEndpoint
 from longhall.front.keys.provider import DATA_KEY_BYTES, DataKey, KeyContext
 
 _OK: Final = 200

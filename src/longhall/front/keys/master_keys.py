@@ -40,10 +40,10 @@ import msgspec
 from msgspec import Meta
 
 from longhall.errors import Code, LonghallError
+from longhall.front.http_client import HttpEndpoint
 from longhall.front.keys.aws_kms import AwsKms
 from longhall.front.keys.aws_signature import AwsCredentials
 from longhall.front.keys.guard import CALLS_MAX, DEADLINE_S, GuardedProvider
-from longhall.front.keys.http_client import HttpEndpoint
 from longhall.front.keys.key_command import KeyCommand
 from longhall.front.keys.key_file import KeyFile
 from longhall.front.keys.local_wrapping import Randomness

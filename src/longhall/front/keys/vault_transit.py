@@ -14,7 +14,7 @@ from typing import Any, Final, final
 from urllib.parse import quote
 
 from longhall.errors import Code, LonghallError
-from longhall.front.keys.http_client import HttpEndpoint
+from longhall.front.http_client import HttpEndpoint
 from longhall.front.keys.local_wrapping import context_bytes
 from longhall.front.keys.provider import DataKey, KeyContext
 

@@ -14,9 +14,10 @@ from longhall.doors.kafka.wire.schema import Message, decode, encode, within
 from tests.doors.kafka.wire.samples import every_message, sample
 
 _PLACES = (
-    "admin.acl", "admin.cluster", "admin.configs", "admin.groups", "admin.topics", "admin.transactions", "admin.users",
-    "consumer.fetch", "consumer.group", "consumer.metadata", "consumer.offsets", "metadata.api_versions",
-    "metadata.find_coordinator", "metadata.metadata", "producer.produce", "producer.transaction", "sasl",
+    "admin.acl", "admin.client_quotas", "admin.cluster", "admin.configs", "admin.groups", "admin.topics",
+    "admin.transactions", "admin.users", "consumer.fetch", "consumer.group", "consumer.metadata", "consumer.offsets",
+    "metadata.api_versions", "metadata.find_coordinator", "metadata.metadata", "producer.produce",
+    "producer.transaction", "sasl",
 )  # fmt: skip
 
 

@@ -111,5 +111,5 @@ def audited(
 def note(hall: Hall, queue: RunningQueue, written: Sequence[Audited]) -> None:
     """Write these records as one batch."""
     partition = side_topic(hall, queue, SUFFIX) if written else None
-    if partition is not None:
+    if partition is not None and not partition.elsewhere:  # The group of a placed queue writes its audit.
         write_records(hall, partition, [audit_record(one) for one in written], hall.time.now_ms(), message=False)

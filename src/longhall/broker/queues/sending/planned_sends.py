@@ -27,6 +27,7 @@ from longhall.broker.queues.sending.rules import (
     repeated_send,
 )
 from longhall.broker.queues.write import write_records
+from longhall.broker.system_topics import refuse_system_topic
 from longhall.broker.waiting import acknowledged
 from longhall.errors import Code, LonghallError
 from longhall.queues.envelope import RANDOM_BYTES, derive_message_id, encode_record, new_message_id
@@ -179,6 +180,7 @@ def _target_of(hall: Hall, send: WriteBack) -> SendTarget:
         if all(partition.elsewhere for partition in queue.route):
             raise _apart(f"queue '{send.queue}'")
         return SendTarget(queue.route, queue, -1)
+    refuse_system_topic(send.topic)
     route = hall.shown(send.topic)
     if route is None:
         raise LonghallError(Code.UNKNOWN_TOPIC, f"There is no topic '{send.topic}'{_here(hall)}.")

@@ -26,6 +26,7 @@ from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.upkeep.side_topics import check_side_topics, make_side_topics
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.seal_rules import check_queue_sealed, seal_configuration
+from longhall.broker.system_topics import refuse_system_topic
 from longhall.broker.topic_administration import commit_event
 from longhall.broker.waiting import Commit, committed
 from longhall.errors import Code, LonghallError
@@ -46,6 +47,7 @@ _log = logging.getLogger("longhall.queues")
 
 async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes = b"") -> RunningQueue:
     """Create a queue with a topic of its own. A wing passes the topic id of the main hall."""
+    refuse_system_topic(name)
     if settings.priorities > 1 and settings.fifo:
         raise LonghallError(
             Code.INVALID_CONFIGURATION, "A FIFO queue has one priority: the order inside a group comes first."
@@ -78,7 +80,9 @@ async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes
 
 
 async def declare(hall: Hall, name: str, topic_name: str, settings: QueueSettings) -> RunningQueue:
-    """Create a queue over an existing topic, from its beginning on."""
+    """Create a queue over an existing topic, from its beginning on. What a client sends to it goes to the topic."""
+    refuse_system_topic(name)
+    refuse_system_topic(topic_name)
     topic = hall.topic(topic_name)
     if topic is None:
         raise LonghallError(Code.UNKNOWN_TOPIC, f"There is no topic '{topic_name}'.")
@@ -110,7 +114,7 @@ async def _declare(
         compile_filter(settings.filter)
     if not hall.has_room(1024 * 1024):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
-    check_side_topics(name, settings)
+    check_side_topics(hall, name, settings)
     check_hours(settings.hours)
     check_profile(settings, topic is not None)
     if topic is None and settings.acknowledge != "all":
@@ -195,7 +199,7 @@ async def configure(hall: Hall, queue: RunningQueue, settings: QueueSettings) ->
         configuration.pop(PROFILE, None)
     if queue.entry.owns_topic and configuration != topic.configuration:
         hall.append_catalogue(TopicConfigured(topic_id=topic.topic_id, configuration=configuration), Commit())
-    check_side_topics(queue.entry.name, settings)
+    check_side_topics(hall, queue.entry.name, settings)
     await commit_event(hall, decided)
     with together(hall):
         make_side_topics(hall, queue)

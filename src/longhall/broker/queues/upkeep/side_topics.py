@@ -2,12 +2,16 @@
 
 A side topic is an ordinary topic with one partition, in the queue's shard. It is created with the queue, or on first
 use; an existing topic is used as it is, so that an operator can set its retention beforehand. It outlives the queue.
+
+The audit topic of a queue in another replication group is in the same group. The main hall creates it, and the group
+gets it before the queue; a group never creates it, because its topic id has to be that of the catalogue.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from longhall.broker.configuration import PLACEMENT, WINGS
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.running_queue import RunningQueue
@@ -20,13 +24,22 @@ from longhall.queues.settings import QueueSettings
 RETRY: Final = ".retry"
 
 
-def check_side_topics(name: str, settings: QueueSettings) -> None:
-    """Raises INVALID_CONFIGURATION if the names of the side topics would be illegal."""
+def check_side_topics(hall: Hall, name: str, settings: QueueSettings) -> None:
+    """Raises INVALID_CONFIGURATION if the names of the side topics would be illegal, or if the audit topic exists in
+    another replication group than the queue.
+    """
     for suffix in _wanted(settings):
         if not is_legal_name(name + suffix):
             raise LonghallError(
                 Code.INVALID_CONFIGURATION, f"The name '{name}' is too long for a topic '{suffix}' beside the queue."
             )
+    audit = hall.topic(name + DELIVERIES) if settings.audit != "off" and not hall.options.wing else None
+    if audit is not None and audit.options.wings != list(settings.wings):
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"The topic '{audit.name}' exists in another replication group than the queue '{name}': delete it, or "
+            f"create the queue with its placement, '{audit.configuration.get(PLACEMENT, 'hall')}'.",
+        )
 
 
 def make_side_topics(hall: Hall, queue: RunningQueue) -> None:
@@ -40,13 +53,33 @@ def side_topic(hall: Hall, queue: RunningQueue, suffix: str) -> Partition | None
     name = queue.entry.name + suffix
     partition = hall.partition(name, 0)
     if partition is None:
+        wings = queue.settings.wings if suffix == DELIVERIES else ()
+        if wings and hall.options.wing:
+            return None
+        placed = {PLACEMENT: queue.settings.placement, WINGS: ",".join(map(str, wings))} if wings else {}
         topic_id = hall.world.entropy.bytes(16)
-        created = hall.catalogue.decide_create(name, topic_id, 1, {}, hall.time.now_ms(), queue.shard.number)
+        created = hall.catalogue.decide_create(name, topic_id, 1, placed, hall.time.now_ms(), queue.shard.number)
         if isinstance(created, Code):
             return None
         hall.append_catalogue(created, Commit())
         partition = hall.partition(name, 0)
     return partition
+
+
+def placed_side_topics(hall: Hall, name: str) -> list[str]:
+    """The side topics that the groups of a queue need before the queue itself. For the main hall."""
+    entry = hall.catalogue.queues.by_name.get(name)
+    topic = hall.topic(name + DELIVERIES) if entry is not None and entry.settings.audit != "off" else None
+    return [topic.name] if topic is not None and topic.options.wings else []
+
+
+def check_unused(hall: Hall, name: str) -> None:
+    """Raises TOPIC_IN_USE for the audit topic of a queue in another group, which could not create it again."""
+    queue = name.removesuffix(DELIVERIES)
+    if queue != name and not hall.options.wing and name in placed_side_topics(hall, queue):
+        raise LonghallError(
+            Code.TOPIC_IN_USE, f"The queue '{queue}' writes its audit to '{name}': set audit=off of the queue first."
+        )
 
 
 def _wanted(settings: QueueSettings) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from longhall.broker.system_topics import refuse_system_topic
 from longhall.broker.topic_administration import trim_log
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -30,6 +31,7 @@ async def _trim(door: Door, name: str, number: int, offset: int) -> DeleteRecord
         row.error_code = error_of(door.unknown(False))
         return row
     try:
+        refuse_system_topic(name)
         row.low_watermark = await trim_log(door.hall, partition, offset)
     except LonghallError as error:
         row.error_code = error_of(error.code)

@@ -19,10 +19,13 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import FETCH_SESSION_ID_NOT_FOUND, error_of
 from longhall.doors.kafka.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Opened
 from longhall.doors.kafka.leader_hints import LeaderHints
+from longhall.doors.kafka.request_tasks import start
+from longhall.doors.kafka.throttle import throttle
 from longhall.doors.kafka.wire.fetch import (
     LEADER_HINTS_FROM,
     FetchedPart,
     FetchPart,
+    FetchRequest,
     encode_fetch_response,
     parse_fetch,
 )
@@ -41,6 +44,8 @@ def handle(door: Door, call: Call) -> None:
     call.frame = b""
     call.connection.begin(call)
     hall.traffic.fetches += 1
+    if door.limits is not None and door.limits.active and _must_wait(door, call, request):
+        return
     parts = request.parts
     opened: Opened | None = None
     if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
@@ -88,6 +93,27 @@ def _topic_error(door: Door, call: Call, name: str) -> int:
     return topic_error(door, call.caller, AccessAction.READ, name)
 
 
+def _must_wait(door: Door, call: Call, request: FetchRequest) -> bool:
+    """True if the client is over its limit. Its answer is empty then: it asks again after the throttle time."""
+    throttle_ms = throttle(call.connection, _debt_ms(door, call, 0))
+    if not throttle_ms:
+        return False
+    header = call.header
+    session_id = error_code = 0
+    if request.session_epoch > FIRST_EPOCH:  # Without its session the client would name its partitions again.
+        opened = door.fetch_sessions.open(request, header.version >= TOPIC_IDS_FROM, call.started_s)
+        session_id, error_code = opened.session_id, opened.error_code
+    call.ready(encode_fetch_response(header.correlation_id, header.version, throttle_ms, error_code, session_id, []))
+    return True
+
+
+def _debt_ms(door: Door, call: Call, size_bytes: int) -> int:
+    """Charge fetched bytes to the limit of the client, and tell how long it has to wait."""
+    assert door.limits is not None
+    now_ms = door.hall.world.clock.monotonic_ms()
+    return door.limits.consumed(call.connection.principal, call.header.client_id, size_bytes, now_ms)
+
+
 def refuse(door: Door, call: Call) -> None:
     """Refuse every partition with NOT_LEADER_OR_FOLLOWER: another node leads."""
     header = call.header
@@ -130,7 +156,7 @@ def _answer_opened(
         answer(fetch)
         return
     names = [part.topic or door.hall.topic_name(part.topic_id) for part in parts]
-    task = asyncio.get_running_loop().create_task(_open_and_answer(door, names, answer, fetch))
+    task = start(call, _open_and_answer(door, names, answer, fetch))
     call.on_close = partial(_stop, task)
 
 
@@ -142,7 +168,7 @@ async def _open_and_answer(door: Door, names: list[str], answer: Callable[[Fetch
 
 def _start_filter(call: Call, filter: Filter, answer: Callable[[Fetch], None], fetch: Fetch) -> None:
     """Filter the fetched batches in a task, then answer."""
-    task = asyncio.get_running_loop().create_task(_filter_and_answer(filter, answer, fetch))
+    task = start(call, _filter_and_answer(filter, answer, fetch))
     call.on_close = partial(_stop, task)
 
 
@@ -151,7 +177,7 @@ def _answer_whole(door: Door, call: Call, answer: Callable[[Fetch], None], fetch
     if not has_large(door.hall, fetch.wanted):
         answer(fetch)
         return
-    task = asyncio.get_running_loop().create_task(_join_and_answer(door, answer, fetch))
+    task = start(call, _join_and_answer(door, answer, fetch))
     call.on_close = partial(_stop, task)
 
 
@@ -232,4 +258,8 @@ def _answer(door: Door, call: Call, parts: list[FetchPart], opened: Opened | Non
     if opened is not None:
         session_id = opened.session_id
         fetched = opened.answer(fetched)
-    call.ready(encode_fetch_response(header.correlation_id, header.version, 0, 0, session_id, fetched))
+    throttle_ms = 0
+    if door.limits is not None and door.limits.active:
+        size_bytes = sum(wanted.size_bytes for wanted in fetch.wanted)
+        throttle_ms = throttle(call.connection, _debt_ms(door, call, size_bytes)) if size_bytes else 0
+    call.ready(encode_fetch_response(header.correlation_id, header.version, throttle_ms, 0, session_id, fetched))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Final, final
 
@@ -18,7 +16,9 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
 from longhall.doors.kafka.leader_hints import LeaderHints
-from longhall.doors.kafka.permissions import TRANSACTIONAL_ID_REFUSED
+from longhall.doors.kafka.permissions import TOPIC_REFUSED, TRANSACTIONAL_ID_REFUSED
+from longhall.doors.kafka.request_tasks import start
+from longhall.doors.kafka.throttle import throttle
 from longhall.doors.kafka.wire.produce import (
     LEADER_HINTS_FROM,
     ProducePart,
@@ -28,20 +28,15 @@ from longhall.doors.kafka.wire.produce import (
 )
 from longhall.errors import Code, LonghallError
 from longhall.front.fairness import Fairness, Lane
+from longhall.names import SYSTEM_TOPICS
 from longhall.shards.shard import ONE, Committable
 
 SPEAKS_BATCHES_FROM: Final = 3  # Older versions carry message formats that are not taken.
 ABORTABLE_FROM: Final = 11
-# The longest throttle time of one response, however far the client is over its quota: each request that it has sent
-# already waits as long for the one before it, and a client without an answer for half a minute closes the connection.
-DEBT_MS_MAX: Final = 5_000
 BACKLOG_MS: Final = 500  # The connection is not read for this time after a send that found the commit backlog full.
 NO_NAMES: Final[list[str]] = []
 NO_ERRORS: Final[Mapping[str, LonghallError]] = {}
 ADDS_PARTITIONS_FROM: Final = 12  # From here on a batch adds its partition to the transaction by itself.
-
-
-_log = logging.getLogger("longhall.kafka")
 
 
 @final
@@ -91,8 +86,7 @@ def handle(door: Door, call: Call) -> None:
     keyless = _keyless_topics(door, request) if door.sealing is not None else NO_NAMES
     if keyless:
         call.connection.hold_back()  # The requests behind it keep their order.
-        task = asyncio.get_running_loop().create_task(_append_with_keys(door, call, request, keyless))
-        task.add_done_callback(_log_failure)
+        start(call, _append_with_keys(door, call, request, keyless))
         return
     _append(door, call, request, NO_ERRORS)
 
@@ -115,11 +109,6 @@ async def _append_with_keys(door: Door, call: Call, request: ProduceRequest, nam
         _append(door, call, request, await door.sealing.fetch_keys(names))
     finally:
         call.connection.let_go()
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        _log.error("a produce request failed", exc_info=task.exception())
 
 
 def _send(door: Door, call: Call, request: ProduceRequest, part: ProducePart, partition: Partition, name: str) -> Sent:
@@ -159,6 +148,11 @@ def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str
             part.error_code = refused[number - 1]
             hall.traffic.sends_failed += 1
             continue
+        if name in SYSTEM_TOPICS:
+            part.error_code = TOPIC_REFUSED
+            part.error_message = "Only Longhall writes to this topic."
+            hall.traffic.sends_failed += 1
+            continue
         if header.version < SPEAKS_BATCHES_FROM:
             sent = Sent(Code.UNSUPPORTED_FORMAT)
         elif acks not in (-1, 0, 1):
@@ -195,9 +189,14 @@ def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str
                 produced.debt_ms = max(produced.debt_ms, BACKLOG_MS)
             if code is Code.NOT_LEADER and header.version >= LEADER_HINTS_FROM:
                 part.leader = LeaderHints(door).of(name, part.partition)
+    if door.limits is not None and door.limits.active:
+        debt_ms = door.limits.produced(
+            call.connection.principal, header.client_id, len(call.frame), hall.world.clock.monotonic_ms()
+        )
+        produced.debt_ms = max(produced.debt_ms, debt_ms)
     call.frame = b""  # The answer may wait for the disk; the frame's memory is free at once.
     if produced.debt_ms:
-        _slow_down(call, produced)
+        produced.debt_ms = throttle(call.connection, produced.debt_ms)
     if produced.size_bytes:
         _share(door, call, produced, lane_name)
     produced.committed(0)
@@ -292,15 +291,6 @@ def refuse(door: Door, call: Call) -> None:
         for part in request.parts:
             part.leader = hints.of(part.topic or door.hall.topic_name(part.topic_id), part.partition)
     call.ready((encode_produce_response(header.correlation_id, header.version, request.parts),))
-
-
-def _slow_down(call: Call, produced: Produced) -> None:
-    """The client is over its quota, or the commit backlog is full: send the throttle time with the answer, and do not
-    read from the connection for this time.
-    """
-    produced.debt_ms = min(produced.debt_ms, DEBT_MS_MAX)
-    call.connection.hold_back()
-    asyncio.get_running_loop().call_later(produced.debt_ms / 1000, call.connection.let_go)
 
 
 def _share(door: Door, call: Call, produced: Produced, name: str) -> None:

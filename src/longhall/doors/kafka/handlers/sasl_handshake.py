@@ -21,4 +21,4 @@ def handle(door: Door, request: SaslHandshakeRequest, call: Call) -> SaslHandsha
     if error == ILLEGAL_SASL_STATE and not call.connection.is_cleared:
         call.connection.stop_reading()
         asyncio.get_running_loop().call_later(WRITE_S, call.connection.close)
-    return SaslHandshakeResponse(error_code=error, mechanisms=list(OFFERED))
+    return SaslHandshakeResponse(error_code=error, mechanisms=list(session.offered if session is not None else OFFERED))

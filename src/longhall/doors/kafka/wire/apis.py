@@ -12,6 +12,7 @@ from longhall.doors.kafka.wire.headers import decode_response_header, frame_requ
 from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.messages import (
     acls,
+    client_quotas,
     cluster,
     commits,
     configs,
@@ -93,6 +94,8 @@ _ROWS: Final = (
     _api(43, 0, 2, topics.ElectLeadersRequest, topics.ElectLeadersResponse),
     _api(44, 0, 1, configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse),
     _api(47, 0, 0, commits.OffsetDeleteRequest, commits.OffsetDeleteResponse),
+    _api(48, 0, 1, client_quotas.DescribeClientQuotasRequest, client_quotas.DescribeClientQuotasResponse),
+    _api(49, 0, 1, client_quotas.AlterClientQuotasRequest, client_quotas.AlterClientQuotasResponse),
     _api(50, 0, 0, scram_users.DescribeUserScramCredentialsRequest, scram_users.DescribeUserScramCredentialsResponse),
     _api(51, 0, 0, scram_users.AlterUserScramCredentialsRequest, scram_users.AlterUserScramCredentialsResponse),
     _api(55, 0, 2, quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),

@@ -10,7 +10,7 @@ from longhall.doors.sqs.attributes import first_difference, new_settings
 from longhall.doors.sqs.door import Caller, Door
 from longhall.doors.sqs.policies import check_dead_letters
 from longhall.doors.sqs.tags import check_tags
-from longhall.doors.sqs.wire.faults import QUEUE_EXISTS, SqsError, missing
+from longhall.doors.sqs.wire.faults import QUEUE_EXISTS, SqsError
 from longhall.doors.sqs.wire.requests import CreateQueueRequest
 from longhall.doors.sqs.wire.results import CreateQueueResult
 from longhall.errors import Code, LonghallError
@@ -21,11 +21,9 @@ from longhall.service.queue_operations import CreateQueue, DescribeQueue
 
 async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) -> CreateQueueResult:
     name = request.queue_name
-    if not name:
-        raise missing("QueueName")
     attributes = request.attributes or {}
     check_name(name, fifo=attributes.get("FifoQueue", "").lower() == "true")
-    settings = new_settings(door, name, attributes, check_tags(request.tags or {}))
+    settings = new_settings(door, name, attributes, check_tags(name, request.tags or {}))
     if "RedrivePolicy" in attributes:
         await check_dead_letters(door, name, settings, caller)
     try:

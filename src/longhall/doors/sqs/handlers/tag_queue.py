@@ -16,7 +16,7 @@ async def tag_queue(door: Door, request: TagQueueRequest, caller: Caller) -> Not
     view = await door.queue(request.queue_url, caller)
     if not request.tags:
         raise missing("Tags")
-    tags = check_tags({**view.settings.tags, **check_tags(request.tags)})
+    tags = check_tags(view.name, {**view.settings.tags, **check_tags(view.name, request.tags)})
     settings = msgspec.structs.replace(view.settings, tags=tags)
     await door.service.call(ConfigureQueue(view.name, settings), caller.identity)
     return Nothing()

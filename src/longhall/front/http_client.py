@@ -1,7 +1,8 @@
-"""One HTTP request to a key service: JSON in, JSON out, a connection of its own, and every size bounded.
+"""One HTTP request to another service: JSON in, JSON out, a connection of its own, and every size bounded.
 
-The caller bounds the time and the number of requests (`guard`). Redirects are not followed: a key service that moves
-is an error, and a request carries credentials.
+Key services (`front/keys`) and the identity provider (`front/oidc`) are asked this way. The caller bounds the time and
+the number of requests. Redirects are not followed: a service that moves is an error, and a request may carry
+credentials.
 """
 
 from __future__ import annotations
@@ -25,37 +26,61 @@ class HttpReply(NamedTuple):
     body: dict[str, Any]
 
 
+class Purpose(NamedTuple):
+    """What a service is asked for: the setting that names its address, what it is called, and its error."""
+
+    setting: str
+    service: str
+    unavailable: Code
+
+
+KEY_SERVICE: Final = Purpose("keys", "key service", Code.KEY_UNAVAILABLE)
+IDENTITY_PROVIDER: Final = Purpose("oidc", "identity provider", Code.NOT_READY)
+
+
 @final
 class HttpEndpoint:
-    """The address of a key service, http:// or https://. With `authority` only certificates of this file count."""
+    """The address of a service, http:// or https://. With `authority` only certificates of this file count."""
 
-    def __init__(self, url: str, authority: str = "") -> None:
+    def __init__(self, url: str, authority: str = "", purpose: Purpose = KEY_SERVICE) -> None:
         """Raises INVALID_CONFIGURATION."""
+        self._purpose = purpose
+        setting = purpose.setting
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise LonghallError(Code.INVALID_CONFIGURATION, f"keys: '{url}' is not an address of a key service")
+            raise LonghallError(
+                Code.INVALID_CONFIGURATION, f"{setting}: '{url}' is not an address of the {purpose.service}"
+            )
+        self.scheme = parts.scheme
         self.host = parts.hostname
         try:
             self.port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError:
-            raise LonghallError(Code.INVALID_CONFIGURATION, f"keys: '{url}' has an invalid port") from None
+            raise LonghallError(Code.INVALID_CONFIGURATION, f"{setting}: '{url}' has an invalid port") from None
         self.path = parts.path.rstrip("/")
         self.authority = parts.netloc
         try:
             self._tls = ssl.create_default_context(cafile=authority or None) if parts.scheme == "https" else None
         except (OSError, ssl.SSLError) as error:
-            raise LonghallError(Code.INVALID_CONFIGURATION, f"keys: {authority}: {error}") from None
+            raise LonghallError(Code.INVALID_CONFIGURATION, f"{setting}: {authority}: {error}") from None
 
     async def post(self, path: str, headers: dict[str, str], body: bytes) -> HttpReply:
-        """Post JSON. KEY_UNAVAILABLE if there is no answer that can be read."""
+        """Post JSON. The error of the purpose if there is no answer that can be read."""
+        return await self._ask("POST", path, {**headers, "Content-Length": str(len(body))}, body)
+
+    async def get(self, path: str) -> HttpReply:
+        """Get JSON. The error of the purpose if there is no answer that can be read."""
+        return await self._ask("GET", path, {"Accept": "application/json"}, b"")
+
+    async def _ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> HttpReply:
         try:
             reader, writer = await asyncio.open_connection(self.host, self.port, ssl=self._tls, limit=HEAD_BYTES_MAX)
         except OSError as error:
             raise self._unavailable(str(error.strerror or error)) from None
         try:
-            lines = [f"POST {self.path}{path} HTTP/1.1", f"Host: {self.authority}", "Connection: close"]
+            lines = [f"{method} {self.path}{path} HTTP/1.1", f"Host: {self.authority}", "Connection: close"]
             lines += [f"{name}: {value}" for name, value in headers.items()]
-            lines += [f"Content-Length: {len(body)}", "", ""]
+            lines += ["", ""]
             writer.write("\r\n".join(lines).encode() + body)
             return await self._read(reader)
         except (OSError, EOFError, ValueError) as error:
@@ -88,7 +113,8 @@ class HttpEndpoint:
         return HttpReply(int(words[1]), decoded if isinstance(decoded, dict) else {})
 
     def _unavailable(self, why: str) -> LonghallError:
-        return LonghallError(Code.KEY_UNAVAILABLE, f"the key service at {self.authority} did not answer: {why}")
+        purpose = self._purpose
+        return LonghallError(purpose.unavailable, f"the {purpose.service} at {self.authority} did not answer: {why}")
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes:

@@ -1,0 +1,127 @@
+"""How much clients have transferred, against the limits of the directory: one token bucket a limited client.
+
+The most specific entity with the rate decides, as in Kafka. U is the user, C the client id, * the default:
+
+    entity        the bucket is shared by
+    U and C       the connections of this user with this client id
+    U and *       the same
+    U             all connections of the user
+    * and C       the connections of this user with this client id
+    * and *       the same
+    *             all connections of the user
+    C             all connections with this client id, whoever uses it
+    * (client id) the same
+
+A transfer is charged after it was accepted, and a bucket in debt says how long the client has to wait: see
+`topics.quota`. Without limits `active` is False, and nothing else is asked. A client without authentication has the
+user ANONYMOUS, as in Kafka. Time is an argument. Each process counts by itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, final
+
+from longhall.directory.client_limits import CONSUME, DEFAULT, LIMIT_KIND, PRODUCE, LimitEntity, decode_limit
+from longhall.directory.directory import Directory, DirectoryObserver
+from longhall.directory.events import DirectoryChanged
+from longhall.front.identity import Principal
+from longhall.topics.quota import Bucket
+
+BUCKETS_MAX: Final = 10_000  # Beyond them the one that was not used for longest is dropped: it begins full again.
+ANONYMOUS_USER: Final = "ANONYMOUS"
+
+Rates = dict[LimitEntity, int]
+BucketKey = tuple[str, LimitEntity]  # With the rate.
+
+
+@final
+class ClientLimits(DirectoryObserver):
+    """The limits of all clients of one process."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.active = False
+        self.throttled = 0  # Requests whose client was made to wait.
+        self._directory = directory
+        self._rates: dict[str, Rates] = {PRODUCE: {}, CONSUME: {}}
+        self._buckets: OrderedDict[BucketKey, Bucket] = OrderedDict()  # The one that was used last is the last.
+        directory.observers.append(self)
+        self._load()
+
+    def directory_changed(self, event: DirectoryChanged) -> None:
+        changed = any(one.kind == LIMIT_KIND for one in event.put)
+        if changed or any(kind == LIMIT_KIND for kind, _ in event.removed):
+            self._load()
+
+    @property
+    def buckets(self) -> int:
+        """The number of clients that are counted."""
+        return len(self._buckets)
+
+    def produced(self, principal: Principal, client_id: str | None, size_bytes: int, now_ms: int) -> int:
+        """Charge a produce request; the milliseconds that the client has to wait, 0 if it need not."""
+        return self._charge(PRODUCE, principal, client_id, size_bytes, now_ms)
+
+    def consumed(self, principal: Principal, client_id: str | None, size_bytes: int, now_ms: int) -> int:
+        """Charge what a client gets; the milliseconds that it has to wait, 0 if it need not. 0 bytes only ask."""
+        return self._charge(CONSUME, principal, client_id, size_bytes, now_ms)
+
+    def _charge(self, rate: str, principal: Principal, client_id: str | None, size_bytes: int, now_ms: int) -> int:
+        bucket = self._bucket(rate, principal, client_id or "")
+        if bucket is None:
+            return 0
+        if size_bytes:
+            bucket.take(size_bytes, now_ms)
+        debt_ms = bucket.debt_ms(now_ms)
+        if debt_ms:
+            self.throttled += 1
+        return debt_ms
+
+    def _bucket(self, rate: str, principal: Principal, client_id: str) -> Bucket | None:
+        """The bucket that counts for a client; None if no limit is for it."""
+        user = ANONYMOUS_USER if principal.is_anonymous else principal.user
+        rates = self._rates[rate]
+        if not rates:
+            return None
+        for entity, sharing in _entities(user, client_id):
+            a_second = rates.get(entity)
+            if a_second is None:
+                continue
+            key = (rate, sharing)
+            bucket = self._buckets.get(key)
+            if bucket is None:
+                bucket = self._buckets[key] = Bucket(a_second)
+                if len(self._buckets) > BUCKETS_MAX:
+                    self._buckets.popitem(last=False)
+            else:
+                self._buckets.move_to_end(key)
+            return bucket
+        return None
+
+    def _load(self) -> None:
+        rates: dict[str, Rates] = {PRODUCE: {}, CONSUME: {}}
+        for name, value in self._directory.entries_of(LIMIT_KIND).items():
+            limit = decode_limit(name, value)
+            for rate, a_second in limit.rates.items() if limit is not None else ():
+                assert limit is not None
+                rates[rate][limit.entity] = a_second
+        if rates != self._rates:
+            self._rates = rates
+            self._buckets.clear()  # A bucket has the rate of its time.
+        self.active = any(rates.values())
+
+
+def _entities(user: str, client_id: str) -> tuple[tuple[LimitEntity, LimitEntity], ...]:
+    """The entities that may limit a client, the most specific first; with each the clients that share its bucket."""
+    both, alone, program = LimitEntity(user, client_id), LimitEntity(user), LimitEntity(None, client_id)
+    found = [
+        (both, both),
+        (LimitEntity(user, DEFAULT), both),
+        (alone, alone),
+        (LimitEntity(DEFAULT, client_id), both),
+        (LimitEntity(DEFAULT, DEFAULT), both),
+        (LimitEntity(DEFAULT), alone),
+        (program, program),
+        (LimitEntity(None, DEFAULT), program),
+    ]
+    return tuple(found)

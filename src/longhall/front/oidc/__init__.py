@@ -1,0 +1,1 @@
+"""OpenID Connect: tokens of an identity provider, and the public keys that verify them."""
