@@ -39,7 +39,7 @@ class GroupProcesses:
         cluster_node.group_directory.on_wings = partial(self._want, number)
         cluster_node.group_directory.look_s = self._chance.choice(LOOKS_S)
         cluster_node.group_directory.start()
-        node._sqs.door.reuse_ms = 0  # Names that are used again at once are what the reconciler may stumble over.
+        node.doors.sqs.door.reuse_ms = 0  # Names that are used again at once are what the reconciler may stumble over.
 
     def _want(self, node: int, wings: list[ReplicationGroup]) -> None:
         self._wanted[node] = {wing.name: wing for wing in wings}

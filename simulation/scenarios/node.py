@@ -7,7 +7,8 @@ from typing import Final, final
 
 from longhall.broker.queues.service import QueueService
 from longhall.node.assembly import Node
-from longhall.node.settings import CleanerSettings, Settings
+from longhall.node.section_settings import CleanerSettings
+from longhall.node.settings import Settings
 from simulation.scenarios.machine import (
     AMQP_PORT,
     KAFKA_PORT,

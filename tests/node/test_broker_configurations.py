@@ -66,8 +66,8 @@ async def test_configurations_hold_at_once_and_after_a_restart(tmp_path: Path) -
         assert hall.catalogue.topics["plain"].options.retention_ms == 5000
         assert hall.catalogue.topics["own"].options.retention_ms == 1000
         assert hall.catalogue.topics["q"].options.retention_ms == QueueSettings().retention_ms
-        assert node._kafka.connections._count_max == 50
-        assert node._sqs.connections._count_max == 50
+        assert node.doors.kafka.connections._count_max == 50
+        assert node.doors.sqs.connections._count_max == 50
         gone = ConfigureBroker("", [], replace=True)
         await node.service.dispatch(gone)
         assert await node.service.dispatch(ListBrokerConfigurations()) == {"1": {"max.connections": "50"}}

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from longhall.errors import Code, LonghallError
-from longhall.node.settings import CleanerSettings, Settings
+from longhall.node.section_settings import CleanerSettings
+from longhall.node.settings import Settings
 from longhall.node.sources import every_setting, load, value_of
 
 

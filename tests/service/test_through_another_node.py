@@ -57,7 +57,7 @@ def _is_told_what_cannot_be_read(follower: str) -> None:
 
 def _receives_nothing_while_answers_fill_the_memory(two: TwoNodes) -> None:
     """That of the node where the connections are: the other one has given its answers away."""
-    budget = two.follower._sqs.budget
+    budget = two.follower.doors.sqs.budget
     held = budget.bytes_max + 1
     for protocol in ("json", "query"):
         sqs = client(f"http://{two.follower.sqs}", protocol)
@@ -75,7 +75,7 @@ def _receives_nothing_while_answers_fill_the_memory(two: TwoNodes) -> None:
 
 
 def _gives_nothing_while_answers_fill_the_memory(two: TwoNodes) -> None:
-    budget = two.follower._sqs.budget
+    budget = two.follower.doors.sqs.budget
     held = budget.bytes_max + 1
     budget.used_bytes += held
     try:

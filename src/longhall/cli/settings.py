@@ -58,7 +58,7 @@ def settings(
 
 def settings_file() -> str:
     """A settings file with every default as a comment."""
-    from longhall.node.settings import DURATION, SIZE
+    from longhall.node.setting_kinds import DURATION, SIZE
     from longhall.node.sources import every_setting
 
     lines = ["# Settings of a Longhall node. What is commented out is the default."]

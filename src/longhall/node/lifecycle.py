@@ -125,14 +125,7 @@ class Life:
         assert node.cluster_node is not None
         self.settings = msgspec.structs.replace(
             self.settings,
-            kafka=str(node.kafka),
-            sqs=str(node.sqs),
-            amqp=str(node.amqp),
-            stomp=str(node.stomp),
-            stomp_websocket=str(node.stomp_websocket),
-            management=str(node.management),
-            prometheus=str(node.prometheus),
-            http=str(node.http),
+            **node.door_addresses(),
             agent_check=str(agent.address) if agent.address is not None else None,
             peers=str(node.cluster_node.peers_at) if node.cluster_node.peers_at.port else self.settings.peers,
         )
@@ -453,7 +446,7 @@ async def _begin_anew(life: Life, node: Node, agent: AgentCheck) -> None:
 
 def addresses_of(node: Node, agent: AgentCheck) -> dict[str, str]:
     """The addresses of its doors."""
-    addresses = {door: str(getattr(node, door)) for door in DOORS}
+    addresses = node.door_addresses()
     if agent.address is not None:
         addresses["agent_check"] = str(agent.address)
     if node.cluster_node is not None:

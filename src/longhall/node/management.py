@@ -143,8 +143,8 @@ class NodeManagement:
         descriptors_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         addresses = (
             ("amqp", node.amqp),
-            ("http", node.management),
-            ("http/prometheus", node.prometheus),
+            ("http", node.addresses["management"]),
+            ("http/prometheus", node.addresses["prometheus"]),
             ("kafka", node.kafka),
             ("sqs", node.sqs),
         )

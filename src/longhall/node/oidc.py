@@ -6,7 +6,7 @@ from longhall.errors import Code, LonghallError
 from longhall.front.oidc.identity_provider import IdentityProvider
 from longhall.front.oidc.web_token import Expected
 from longhall.node.files import read_text
-from longhall.node.settings import OidcSettings
+from longhall.node.security_settings import OidcSettings
 
 
 def identity_provider_of(settings: OidcSettings) -> IdentityProvider | None:

@@ -7,224 +7,14 @@ ends with. A setting that topics can override is the default for topics that do 
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-DURATION: Final = "duration"
-SIZE: Final = "size"
-ADDRESS: Final = "address"
-
-_KIB: Final = 1024
-_MIB: Final = 1024 * _KIB
-_GIB: Final = 1024 * _MIB
-_SECOND: Final = 1_000
-_MINUTE: Final = 60 * _SECOND
-_DAY: Final = 24 * 60 * _MINUTE
-_YEAR: Final = 365 * _DAY
-
-# `extra` has the kind of a number or text (duration, size, address), for parsing and printing.
-
-
-def _duration(meaning: str, least: int = 0, most: int = 100 * 365 * _DAY) -> Meta:
-    return Meta(ge=least, le=most, description=meaning, extra={"kind": DURATION})
-
-
-def _size(meaning: str, least: int = 0, most: int = 1 << 60) -> Meta:
-    return Meta(ge=least, le=most, description=meaning, extra={"kind": SIZE})
-
-
-def _address(meaning: str) -> Meta:
-    return Meta(min_length=3, max_length=300, description=meaning, extra={"kind": ADDRESS})
-
-
-class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When the janitor frees space."""
-
-    interval_ms: Annotated[int, _duration("How often retention and compaction look for work.", least=10)] = 15 * _SECOND
-    dirty_ratio: Annotated[
-        float,
-        Meta(ge=0.0, le=1.0, description="A compacted partition is cleaned when this share of it was never cleaned."),
-    ] = 0.5
-    settled_grace_ms: Annotated[
-        int, _duration("How long what a queue has settled can still be read from its topic, at least.")
-    ] = 30 * _SECOND
-    queue_segment_bytes: Annotated[
-        int,
-        _size("The segments of queues; settled messages give back their space by segments.", least=4096, most=1 << 30),
-    ] = 16 * _MIB
-
-
-class ConsumerGroupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Consumer groups with server-side assignment (group.protocol=consumer)."""
-
-    session_timeout_ms: Annotated[
-        int, _duration("A member that sends no heartbeat for this long is removed, unless its group has its own value.")
-    ] = 45 * _SECOND
-    session_timeout_min_ms: Annotated[int, _duration("The shortest session that a group may be given.", least=1)] = (
-        45 * _SECOND
-    )
-    session_timeout_max_ms: Annotated[int, _duration("The longest session that a group may be given.", least=1)] = (
-        60 * _SECOND
-    )
-    heartbeat_interval_ms: Annotated[
-        int, _duration("The time between two heartbeats of a member, unless its group has its own value.")
-    ] = 5 * _SECOND
-    heartbeat_interval_min_ms: Annotated[
-        int, _duration("The shortest heartbeat interval that a group may be given.", least=1)
-    ] = 5 * _SECOND
-    heartbeat_interval_max_ms: Annotated[
-        int, _duration("The longest heartbeat interval that a group may be given.", least=1)
-    ] = 15 * _SECOND
-    members_max: Annotated[int, Meta(ge=1, le=100_000, description="Members of one group.")] = 1_000
-    assignors: Annotated[
-        str,
-        Meta(
-            pattern="^(uniform|range)(,(uniform|range))?$",
-            description="The assignors that members may choose; the first one is used without a choice.",
-        ),
-    ] = "uniform,range"
-    migration_policy: Annotated[
-        Literal["bidirectional", "upgrade", "downgrade", "disabled"],
-        Meta(description="In which direction a group with members may change between the classic protocol and this."),
-    ] = "bidirectional"
-
-
-class SqsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits of the SQS door. The defaults are those of Amazon SQS."""
-
-    message_bytes_max: Annotated[
-        int, _size("The largest MaximumMessageSize, and that of new queues.", least=_KIB, most=4 * _MIB)
-    ] = _MIB
-    batch_bytes_max: Annotated[int, _size("The messages of one batch together.", least=_KIB, most=4 * _MIB)] = _MIB
-    delay_ms_max: Annotated[int, _duration("The longest DelaySeconds.", least=_SECOND, most=_YEAR)] = 15 * _MINUTE
-    retention_ms_max: Annotated[
-        int, _duration("The longest MessageRetentionPeriod.", least=_MINUTE, most=10 * _YEAR)
-    ] = 14 * _DAY
-    visibility_ms_max: Annotated[
-        int, _duration("The longest VisibilityTimeout, with all its extensions.", least=_SECOND, most=_YEAR)
-    ] = 12 * 60 * _MINUTE
-    wait_ms_max: Annotated[
-        int, _duration("The longest WaitTimeSeconds of a receive.", least=_SECOND, most=15 * _MINUTE)
-    ] = 20 * _SECOND
-    fifo_sends_max: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1_000_000,
-            description="Send requests a second that a process takes for a FIFO queue, or for each message group if "
-            "the queue has FifoThroughputLimit=perMessageGroupId; 0 is no limit.",
-        ),
-    ] = 0
-
-
-class TlsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """TLS of the doors and between nodes. All files are read again when they change, and on SIGHUP."""
-
-    certificate: Annotated[
-        str | None,
-        Meta(description="The certificate of the node with its intermediates, in PEM; turns TLS on at the doors."),
-    ] = None
-    key: Annotated[str | None, Meta(description="The private key of the certificate, in PEM, of mode 600.")] = None
-    directory: Annotated[
-        str | None,
-        Meta(description="Further certificates, NAME.crt with NAME.key, for clients that name another host (SNI)."),
-    ] = None
-    doors: Annotated[
-        str,
-        Meta(
-            description="The doors with TLS, with commas between them (kafka,sqs,amqp,stomp,stomp_websocket,management,"
-            "prometheus,http), or all."
-        ),
-    ] = "all"
-    clear_text: Annotated[
-        bool,
-        Meta(description="Serve clients without TLS too, at the same ports; beyond loopback only with --insecure."),
-    ] = False
-    version_min: Annotated[Literal["1.2", "1.3"], Meta(description="The oldest version of TLS that is spoken.")] = "1.2"
-    client_ca: Annotated[
-        str | None, Meta(description="The authorities that issue the certificates of clients, in PEM.")
-    ] = None
-    client_authentication: Annotated[
-        Literal["none", "optional", "required"],
-        Meta(description="Whether clients are asked for a certificate, and refused without one."),
-    ] = "none"
-    client_authentication_doors: Annotated[
-        str, Meta(description="Other values for single doors, like kafka=required,http=none.")
-    ] = ""
-    user_name: Annotated[
-        Literal["distinguished_name", "common_name", "dns_name", "email", "uri"],
-        Meta(description="The part of a client's certificate that names its user."),
-    ] = "distinguished_name"
-    user_rules: Annotated[
-        str,
-        Meta(
-            max_length=8192,
-            description="How that name becomes a user, as Kafka's ssl.principal.mapping.rules: "
-            "RULE:pattern/replacement/[LU], and DEFAULT for the name as it is.",
-        ),
-    ] = "DEFAULT"
-    handshake_ms: Annotated[
-        int, _duration("A connection whose handshake takes longer is closed.", least=100, most=_MINUTE)
-    ] = 10 * _SECOND
-    handshakes_max: Annotated[
-        int, Meta(ge=1, le=100_000, description="Handshakes under way at a door; with more, the oldest is closed.")
-    ] = 256
-    peers_ca: Annotated[
-        str | None,
-        Meta(
-            description="The authorities that issue the certificates of the cluster's nodes, in PEM; turns TLS on "
-            "between nodes, in both directions with a certificate."
-        ),
-    ] = None
-    peers_certificate: Annotated[
-        str | None, Meta(description="The certificate between nodes, for servers and clients; else tls.certificate.")
-    ] = None
-    peers_key: Annotated[str | None, Meta(description="Its private key, of mode 600; else tls.key.")] = None
-
-
-class ProxySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Balancers that introduce their clients with the PROXY protocol."""
-
-    addresses: Annotated[
-        str,
-        Meta(
-            description="Addresses and networks of the balancers, with commas between them. Each of their connections "
-            "must begin with a PROXY header; a header from any other address is an error of the protocol."
-        ),
-    ] = ""
-    doors: Annotated[str, Meta(description="The doors behind the balancers, with commas between them, or all.")] = "all"
-
-
-class OidcSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """OpenID Connect: tokens of an identity provider log users of the directory in."""
-
-    issuer: Annotated[
-        str, Meta(max_length=2048, description="The URL of the identity provider, as its tokens name it (`iss`).")
-    ] = ""
-    audience: Annotated[
-        str, Meta(max_length=2048, description="The audience (`aud`) that a token must name; needed with an issuer.")
-    ] = ""
-    keys: Annotated[
-        str,
-        Meta(
-            max_length=2048,
-            description="The URL, or a file, of the provider's public keys (JWKS); else its configuration names it.",
-        ),
-    ] = ""
-    user_claim: Annotated[
-        str, Meta(min_length=1, max_length=255, description="The claim that names the user of the directory.")
-    ] = "sub"
-    authority: Annotated[
-        str | None, Meta(description="The authorities of the provider's certificate, in PEM; else those of the system.")
-    ] = None
-    refresh_ms: Annotated[
-        int,
-        _duration(
-            "The provider's keys are read again after this time, and earlier for an unknown key.", _SECOND, most=_DAY
-        ),
-    ] = 5 * _MINUTE
+from longhall.node.section_settings import CleanerSettings, ConsumerGroupSettings, SqsSettings
+from longhall.node.security_settings import OidcSettings, ProxySettings, TlsSettings
+from longhall.node.setting_kinds import DAY, DURATION, GIB, KIB, MIB, MINUTE, SECOND, YEAR, address, duration, size
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -234,22 +24,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data: Annotated[str, Meta(min_length=1, description="The directory of everything the node keeps.")] = (
         "./longhall-data"
     )
-    kafka: Annotated[str, _address("Where Kafka clients connect; port 0 takes a free one.")] = "127.0.0.1:9092"
-    sqs: Annotated[str, _address("Where SQS clients connect (endpoint_url); port 0 takes a free one.")] = (
+    kafka: Annotated[str, address("Where Kafka clients connect; port 0 takes a free one.")] = "127.0.0.1:9092"
+    sqs: Annotated[str, address("Where SQS clients connect (endpoint_url); port 0 takes a free one.")] = (
         "127.0.0.1:9324"
     )
-    amqp: Annotated[str, _address("Where AMQP 0-9-1 clients connect; port 0 takes a free one.")] = "127.0.0.1:5672"
-    stomp: Annotated[str, _address("Where STOMP clients connect; port 0 takes a free one.")] = "127.0.0.1:61613"
+    amqp: Annotated[str, address("Where AMQP 0-9-1 clients connect; port 0 takes a free one.")] = "127.0.0.1:5672"
+    stomp: Annotated[str, address("Where STOMP clients connect; port 0 takes a free one.")] = "127.0.0.1:61613"
     stomp_websocket: Annotated[
-        str, _address("Where STOMP clients connect by WebSocket, at ws://HOST:PORT/ws; port 0 takes a free one.")
+        str, address("Where STOMP clients connect by WebSocket, at ws://HOST:PORT/ws; port 0 takes a free one.")
     ] = "127.0.0.1:15674"
     management: Annotated[
-        str, _address("Where the management API of RabbitMQ is, for its tools; port 0 takes a free one.")
+        str, address("Where the management API of RabbitMQ is, for its tools; port 0 takes a free one.")
     ] = "127.0.0.1:15672"
     prometheus: Annotated[
-        str, _address("Where metrics by the names of RabbitMQ's dashboards are; port 0 takes a free one.")
+        str, address("Where metrics by the names of RabbitMQ's dashboards are; port 0 takes a free one.")
     ] = "127.0.0.1:15692"
-    http: Annotated[str, _address("Where /healthz, /readyz, /metrics and the API of queues are.")] = "127.0.0.1:8080"
+    http: Annotated[str, address("Where /healthz, /readyz, /metrics and the API of queues are.")] = "127.0.0.1:8080"
     agent_check: Annotated[
         str | None,
         Meta(description="Where HAProxy's agent-check asks for the state of the node; port 0 takes a free one."),
@@ -348,7 +138,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "offered, all are accepted. Nobody else may read it. It is read again when it changes, and on SIGHUP."
         ),
     ] = None
-    peers: Annotated[str, _address("Where the other nodes of the cluster connect; port 0 takes a free one.")] = (
+    peers: Annotated[str, address("Where the other nodes of the cluster connect; port 0 takes a free one.")] = (
         "127.0.0.1:0"
     )
     node_id: Annotated[
@@ -365,8 +155,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rack: Annotated[str, Meta(max_length=100, description="Where the node stands; Kafka clients are told.")] = ""
     session_timeout_ms: Annotated[
         int,
-        _duration("A node that ZooKeeper has not heard of for so long is gone.", least=_SECOND, most=_MINUTE),
-    ] = 6 * _SECOND
+        duration("A node that ZooKeeper has not heard of for so long is gone.", least=SECOND, most=MINUTE),
+    ] = 6 * SECOND
     watchdog: Annotated[
         bool,
         Meta(
@@ -376,13 +166,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = True
     hang_ms_max: Annotated[
         int,
-        _duration(
+        duration(
             "A node of a cluster whose loop has not run for so long hangs; about `session_timeout_ms` is right, since "
             "another node leads by then.",
-            least=_SECOND,
-            most=10 * _MINUTE,
+            least=SECOND,
+            most=10 * MINUTE,
         ),
-    ] = 6 * _SECOND
+    ] = 6 * SECOND
     replication_factor: Annotated[
         int,
         Meta(ge=1, le=7, description="How many nodes of the cluster keep the hall, unless its record says otherwise."),
@@ -407,22 +197,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = True
     lag_ms_max: Annotated[
         int,
-        _duration("A node of the cluster that is behind for longer is not waited for.", least=100, most=10 * _MINUTE),
-    ] = 3 * _SECOND
+        duration("A node of the cluster that is behind for longer is not waited for.", least=100, most=10 * MINUTE),
+    ] = 3 * SECOND
 
     digest_interval_ms: Annotated[
         int,
-        _duration(
+        duration(
             "How often the nodes of a cluster compare digests of their state, if something was written.",
             least=100,
-            most=60 * _MINUTE,
+            most=60 * MINUTE,
         ),
-    ] = _MINUTE
+    ] = MINUTE
 
     copy_bytes_a_second: Annotated[
         int,
-        _size("A node that fetches everything from another takes no more than this.", least=64 * _KIB, most=100 * _GIB),
-    ] = 64 * _MIB
+        size("A node that fetches everything from another takes no more than this.", least=64 * KIB, most=100 * GIB),
+    ] = 64 * MIB
     feature_level_automatic: Annotated[
         bool,
         Meta(
@@ -457,15 +247,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     default_partitions: Annotated[
         int, Meta(ge=1, le=10_000, description="Partitions of a topic whose maker named no number.")
     ] = 1
-    message_bytes_max: Annotated[
-        int, _size("The largest record batch that is taken.", least=1 * _KIB, most=1 * _GIB)
-    ] = _MIB + 12
+    message_bytes_max: Annotated[int, size("The largest record batch that is taken.", least=1 * KIB, most=1 * GIB)] = (
+        MIB + 12
+    )
     segment_bytes: Annotated[
-        int, _size("A partition starts a new segment at this size.", least=16 * _KIB, most=2 * _GIB)
-    ] = _GIB
-    segment_ms: Annotated[int, _duration("A partition starts a new segment at this age.", least=1)] = 7 * _DAY
-    retention_ms: Annotated[int, _duration("How long messages are kept.", least=-1)] = 14 * _DAY
-    retention_bytes: Annotated[int, _size("How much of each partition is kept, oldest deleted first.", least=-1)] = -1
+        int, size("A partition starts a new segment at this size.", least=16 * KIB, most=2 * GIB)
+    ] = GIB
+    segment_ms: Annotated[int, duration("A partition starts a new segment at this age.", least=1)] = 7 * DAY
+    retention_ms: Annotated[int, duration("How long messages are kept.", least=-1)] = 14 * DAY
+    retention_bytes: Annotated[int, size("How much of each partition is kept, oldest deleted first.", least=-1)] = -1
 
     # Durability.
     durability: Annotated[
@@ -475,28 +265,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = "always"
     durability_interval_ms: Annotated[
-        int, _duration('How much time may be lost with durability "interval".', least=1, most=_DAY)
-    ] = _SECOND
+        int, duration('How much time may be lost with durability "interval".', least=1, most=DAY)
+    ] = SECOND
     shards: Annotated[
         int, Meta(ge=1, le=1024, description="Data shards of a new data directory; an existing one keeps its number.")
     ] = 8
-    wal_file_bytes: Annotated[
-        int, _size("Size of one file of the write-ahead log.", least=16 * _MIB, most=2 * _GIB)
-    ] = 32 * _MIB
+    wal_file_bytes: Annotated[int, size("Size of one file of the write-ahead log.", least=16 * MIB, most=2 * GIB)] = (
+        32 * MIB
+    )
     checkpoint_bytes: Annotated[
-        int, _size("A checkpoint is made after this much of the write-ahead log.", least=64 * _KIB)
-    ] = 256 * _MIB
+        int, size("A checkpoint is made after this much of the write-ahead log.", least=64 * KIB)
+    ] = 256 * MIB
     wal_bytes_max: Annotated[
         int,
-        _size(
+        size(
             "Messages are refused, for producers to try again, while the write-ahead log has more than this behind its "
             "last checkpoint: a checkpoint waits for followers in sync, and for a node that fetches everything.",
-            least=64 * _MIB,
+            least=64 * MIB,
         ),
-    ] = 16 * _GIB
+    ] = 16 * GIB
     disk_reserve_bytes: Annotated[
-        int, _size("Producing is refused when less than this is free; commits and reads go on.")
-    ] = 128 * _MIB
+        int, size("Producing is refused when less than this is free; commits and reads go on.")
+    ] = 128 * MIB
     open_files_max: Annotated[int, Meta(ge=32, le=1_000_000, description="Segment files held open at once.")] = 4_096
 
     lone_sync_us_max: Annotated[
@@ -509,8 +299,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = 500
     recent_bytes: Annotated[
-        int, _size("How much of what was written to segments last stays in the page cache; 0 leaves it to the system.")
-    ] = 256 * _MIB
+        int, size("How much of what was written to segments last stays in the page cache; 0 leaves it to the system.")
+    ] = 256 * MIB
 
     behind_partitions_min: Annotated[
         int,
@@ -522,11 +312,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     # Bounds.
     memory_bytes: Annotated[
-        int, _size("One budget for all buffers; beyond it producers are told to wait.", least=16 * _MIB)
-    ] = 256 * _MIB
-    request_bytes_max: Annotated[
-        int, _size("The largest request that is read.", least=64 * _KIB, most=2 * _GIB - 1)
-    ] = 100 * _MIB
+        int, size("One budget for all buffers; beyond it producers are told to wait.", least=16 * MIB)
+    ] = 256 * MIB
+    request_bytes_max: Annotated[int, size("The largest request that is read.", least=64 * KIB, most=2 * GIB - 1)] = (
+        100 * MIB
+    )
     connections_max: Annotated[
         int,
         Meta(
@@ -540,50 +330,50 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=1, le=1_000_000, description="Open connections of a door from one address.")
     ] = 8_192
     connection_idle_ms: Annotated[
-        int, _duration("A connection on which nothing happens is closed after this.", least=_SECOND)
-    ] = 10 * _MINUTE
-    drain_ms: Annotated[int, _duration("How long a stop waits for requests that are under way.")] = 10 * _SECOND
+        int, duration("A connection on which nothing happens is closed after this.", least=SECOND)
+    ] = 10 * MINUTE
+    drain_ms: Annotated[int, duration("How long a stop waits for requests that are under way.")] = 10 * SECOND
     drain_delay_ms: Annotated[
         int,
-        _duration(
+        duration(
             "How long a node that was told to stop serves its clients as before, with /readyz at 503, so that "
             "balancers notice.",
-            most=10 * _MINUTE,
+            most=10 * MINUTE,
         ),
     ] = 0
 
     # Groups, producers and transactions.
     group_initial_rebalance_delay_ms: Annotated[
-        int, _duration("How long a new group waits for more members before its first assignment.", most=_MINUTE * 5)
+        int, duration("How long a new group waits for more members before its first assignment.", most=MINUTE * 5)
     ] = 250
     group_session_timeout_min_ms: Annotated[
-        int, _duration("The shortest session a group member may ask for.", least=1)
-    ] = 6 * _SECOND
+        int, duration("The shortest session a group member may ask for.", least=1)
+    ] = 6 * SECOND
     group_session_timeout_max_ms: Annotated[
-        int, _duration("The longest session a group member may ask for.", least=1)
-    ] = 30 * _MINUTE
+        int, duration("The longest session a group member may ask for.", least=1)
+    ] = 30 * MINUTE
     group_members_max: Annotated[int, Meta(ge=1, le=100_000, description="Members of one group.")] = 1_000
     offsets_retention_ms: Annotated[
-        int, _duration("Offsets of a group without members are forgotten after this.", least=1)
-    ] = 7 * _DAY
+        int, duration("Offsets of a group without members are forgotten after this.", least=1)
+    ] = 7 * DAY
     producer_expiry_ms: Annotated[
-        int, _duration("An idempotent producer that is silent this long is forgotten.", least=1)
-    ] = _DAY
-    transaction_timeout_max_ms: Annotated[
-        int, _duration("The longest transaction a producer may ask for.", least=1)
-    ] = 15 * _MINUTE
+        int, duration("An idempotent producer that is silent this long is forgotten.", least=1)
+    ] = DAY
+    transaction_timeout_max_ms: Annotated[int, duration("The longest transaction a producer may ask for.", least=1)] = (
+        15 * MINUTE
+    )
     transactional_id_expiry_ms: Annotated[
-        int, _duration("A transactional id that is unused this long is forgotten.", least=1)
-    ] = 7 * _DAY
+        int, duration("A transactional id that is unused this long is forgotten.", least=1)
+    ] = 7 * DAY
 
     # Background work and logs.
     scrub_interval_ms: Annotated[
         int,
-        _duration("Everything on the disk is read and verified within this time; 0 for only when asked.", most=_YEAR),
-    ] = 7 * _DAY
+        duration("Everything on the disk is read and verified within this time; 0 for only when asked.", most=YEAR),
+    ] = 7 * DAY
     scrub_bytes_a_second_max: Annotated[
-        int, _size("Verifying what is on the disk reads no more than this.", least=64 * _KIB, most=100 * _GIB)
-    ] = 32 * _MIB
+        int, size("Verifying what is on the disk reads no more than this.", least=64 * KIB, most=100 * GIB)
+    ] = 32 * MIB
     tls: TlsSettings = TlsSettings()
     proxy: ProxySettings = ProxySettings()
     oidc: OidcSettings = OidcSettings()

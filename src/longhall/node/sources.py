@@ -25,7 +25,9 @@ from longhall.node.addresses import parse_address
 from longhall.node.exposure import check_exposure
 from longhall.node.files import OTHERS_MODE
 from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
-from longhall.node.settings import ADDRESS, DURATION, SIZE, ConsumerGroupSettings, Settings
+from longhall.node.section_settings import ConsumerGroupSettings
+from longhall.node.setting_kinds import ADDRESS, DURATION, SIZE
+from longhall.node.settings import Settings
 from longhall.node.tls import check_tls
 
 ENVIRONMENT_PREFIX: typing.Final = "LONGHALL_"

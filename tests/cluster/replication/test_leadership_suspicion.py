@@ -70,7 +70,7 @@ async def ask(fleet: SimulatedCluster, number: int, message: Message, version: i
     """What the Kafka door of a node answers."""
     api = next(row for row in API.values() if row.request is type(message))
     frame = encode_request(1, "test", version, message)
-    answer = await answer_in_memory(fleet.nodes[number]._kafka.entrance, "client", frame)
+    answer = await answer_in_memory(fleet.nodes[number].doors.kafka.entrance, "client", frame)
     return decode_response(api.key, version, answer[4:])[1]
 
 

@@ -89,7 +89,7 @@ async def test_sessions_that_do_not_exist_or_do_not_match_are_refused(tmp_path: 
         assert (await _fetch(two, session, 2)).error_code == NOT_FOUND
         last = await _fetch(two, another.session_id, -1, {0: 0})
         assert (last.error_code, last.session_id, len(_seen(last))) == (0, 0, 1)
-        assert len(two.leader._kafka.door.fetch_sessions) == 0
+        assert len(two.leader.doors.kafka.door.fetch_sessions) == 0
         assert (await _fetch(two, 0, -1, {0: 0})).session_id == 0
 
 
@@ -99,7 +99,7 @@ async def test_a_partition_with_records_is_read_last_the_next_time(tmp_path: Pat
         await create_topic(two.leader.hall, "t", 2, {})
         await produce(two.leader, ("t", 0), ("t", 0), ("t", 1))
         session = (await _fetch(two, 0, 0, {0: 0, 1: 1})).session_id
-        (order,) = [list(known.parts) for known in two.leader._kafka.door.fetch_sessions._sessions.values()]
+        (order,) = [list(known.parts) for known in two.leader.doors.kafka.door.fetch_sessions._sessions.values()]
         assert [number for _, _, number in order] == [1, 0]
         assert session
 
@@ -157,7 +157,7 @@ async def test_a_client_with_sessions_reads_everything(tmp_path: Path) -> None:
             await produce(two.leader, ("t", number % 4))
         values = await asyncio.to_thread(_read, str(two.leader.kafka), 40)
         assert sorted(values) == sorted((number % 4, number // 4) for number in range(40))
-        assert len(two.leader._kafka.door.fetch_sessions) >= 1
+        assert len(two.leader.doors.kafka.door.fetch_sessions) >= 1
 
 
 def _read(bootstrap: str, count: int) -> list[tuple[int, int]]:

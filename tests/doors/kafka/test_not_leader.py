@@ -38,7 +38,7 @@ async def ask(node: Node, message: Message, version: int) -> Any:
     """The decoded response of a node's door."""
     api = next(row for row in API.values() if row.request is type(message))
     frame = encode_request(1, "test", version, message)
-    answer = await asyncio.wait_for(answer_in_memory(node._kafka.entrance, "127.0.0.1", frame), 20)
+    answer = await asyncio.wait_for(answer_in_memory(node.doors.kafka.entrance, "127.0.0.1", frame), 20)
     return decode_response(api.key, version, answer[4:])[1]
 
 

@@ -34,7 +34,7 @@ def request(topic: str, size_bytes: int, version: int = 9, acks: int = -1, produ
 
 async def produce(node: Node, topic: str, size_bytes: int, version: int = 9, producer_id: int = -1) -> ProduceResponse:
     frame = request(topic, size_bytes, version, producer_id=producer_id)
-    answer = await asyncio.wait_for(answer_in_memory(node._kafka.entrance, "127.0.0.1", frame), 20)
+    answer = await asyncio.wait_for(answer_in_memory(node.doors.kafka.entrance, "127.0.0.1", frame), 20)
     response = decode_response(PRODUCE, version, answer[4:])[1]
     assert isinstance(response, ProduceResponse)
     return response
@@ -65,7 +65,7 @@ async def test_who_asks_for_no_answer_has_no_more_than_its_share(tmp_path: Path)
         partition = hall.partition("free", 0)
         assert partition is not None
         fairness = two.leader.kafka_door.fairness
-        connection = cast(asyncio.Protocol, two.leader._kafka.entrance())
+        connection = cast(asyncio.Protocol, two.leader.doors.kafka.entrance())
         connection.connection_made(Memory("127.0.0.1"))
         connection.data_received(request("free", 1000, acks=0))
         assert fairness.held_bytes > 1000
