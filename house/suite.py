@@ -1,9 +1,12 @@
 """The whole suite in parts, three at a time, each in a process of its own.
 
-Every test is in one part of each build: the first part is all that the others do not name, so that a new directory is
-never left out. The output of a part is printed as it comes, with the part's name before each line; from its failures on
-it is held until its end, so that two parts never mix there. The end lists the result of each part, the tests that
-failed, and what was left out and why.
+Every test runs on the installed build, in one part: the first part is all that the others do not name, so that a new
+directory is never left out. The fast tests of rooms with compiled files run on the plain sources as well, for there the
+two builds differ; the other rooms are the same Python files in both.
+
+The output of a part is printed as it comes, with the part's name before each line; from its failures on it is held
+until its end, so that two parts never mix there. The end lists the result of each part, the tests that failed, and what
+was left out and why.
 
 Tests with real processes share a small machine with two other parts. A few that fail there are run once more when
 nothing else runs. One that fails again fails the suite; one that passes is listed as unsteady, for it shows a fault of
@@ -23,7 +26,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from house.environment import ROOT, child_environment, say
+from house.environment import ROOT, child_environment, hot_files, say
 from house.left_out import left_out_lines, read_left_out
 
 AT_ONCE_MAX: Final = 3  # More than the cores of a small machine: some part always waits for something.
@@ -66,7 +69,20 @@ class Outcome(NamedTuple):
     unsteady: Sequence[str] = ()
 
 
-PLAIN: Final = Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST))
+def plain() -> Part:
+    """The part that runs on the plain sources: the fast tests of every room that has compiled files."""
+    return Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST, *plain_places()))
+
+
+def plain_places() -> list[str]:
+    """The directories of tests whose rooms have compiled files, by the list in setup.py. A door is a room."""
+    found = set()
+    for path in hot_files():
+        words = path.relative_to(ROOT / "src" / "longhall").parts
+        place = Path("tests", *words[: 2 if words[0] == "doors" else 1])
+        if (ROOT / place).is_dir():
+            found.add(str(place))
+    return sorted(found)
 
 
 def parts(build: str) -> list[Part]:
@@ -89,15 +105,16 @@ def run_suite(prepare: Callable[[], str]) -> int:
         def begin(part: Part) -> Future[Outcome]:
             return pool.submit(_run, part, Path(scratch) / f"{part.name}.json", lock)
 
-        plain = begin(PLAIN)
-        chosen = parts(pool.submit(prepare).result())
-        running = [plain, *map(begin, chosen)]
+        first = plain()
+        running = [begin(first)]
+        chosen = [first, *parts(pool.submit(prepare).result())]
+        running += map(begin, chosen[1:])
         outcomes = [one.result() for one in running]
         if sum(len(outcome.failed) for outcome in outcomes) <= AGAIN_MAX:
-            for at, part in enumerate([PLAIN, *chosen]):
+            for at, part in enumerate(chosen):
                 if outcomes[at].failed and not part.name.endswith(DETERMINISTIC):
                     outcomes[at] = judged_again(outcomes[at], _run(alone(part, outcomes[at].failed), None, lock))
-    for line in summary([PLAIN, *chosen], outcomes):
+    for line in summary(chosen, outcomes):
         print(line)
     return combined([outcome.code for outcome in outcomes])
 

@@ -526,6 +526,6 @@ def test_an_operator_cannot_make_itself_an_administrator(secured: tuple[Node, Ad
     everything = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
     )
-    (future,) = AdminClient(sasl(node, "ops")).delete_acls([everything]).values()
+    (future,) = admin_of(sasl(node, "ops")).delete_acls([everything]).values()
     with pytest.raises(KafkaException):
         future.result(10)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from house import suite
+from house.environment import hot_files
 from house.suite import (
     FAST,
-    PLAIN,
     PLAIN_SOURCES,
     Outcome,
     Part,
@@ -18,6 +18,7 @@ from house.suite import (
     combined,
     judged_again,
     parts,
+    plain,
     run_suite,
     summary,
 )
@@ -56,9 +57,17 @@ def test_every_test_is_in_one_part_of_the_installed_build() -> None:
         assert not {"-m", "-k"}.intersection(part.arguments), "a part of the installed build chooses by place alone"
 
 
-def test_the_fast_tests_run_as_plain_python() -> None:
-    assert PLAIN.build == PLAIN_SOURCES
-    assert PLAIN.arguments == ("-q", "-m", FAST)
+def test_the_fast_tests_of_compiled_rooms_run_as_plain_python() -> None:
+    part = plain()
+    assert part.build == PLAIN_SOURCES
+    assert part.arguments[:3] == ("-q", "-m", FAST)
+    places = [ROOT / place for place in part.arguments[3:]]
+    assert all(place.is_dir() for place in places)
+    source = ROOT / "src" / "longhall"
+    for file in hot_files():
+        mirrored = ROOT / "tests" / file.relative_to(source)
+        assert file.parent == source or any(mirrored.is_relative_to(place) for place in places), file
+    assert ROOT / "tests" / "house" not in places
 
 
 @pytest.mark.parametrize(("codes", "expected"), [([0, 0], 0), ([0, 5], 0), ([5, 1, 2], 1), ([0, -9], -9), ([2, 0], 2)])
@@ -106,7 +115,7 @@ def test_parts_that_run_at_once(
         (place / f"test_{name}.py").write_text(text)
         alone = ("-c", os.devnull, "-p", "no:asyncio", "-p", "no:hypothesispytest", "--rootdir", str(place), str(place))
         made.append(Part(name, PLAIN_SOURCES, alone))
-    monkeypatch.setattr(suite, "PLAIN", made[0])
+    monkeypatch.setattr(suite, "plain", lambda: made[0])
     monkeypatch.setattr(suite, "parts", lambda build: made[1:] if build == "as prepared" else [])
     assert run_suite(lambda: "as prepared") == 1
     said = capfd.readouterr().out.splitlines()

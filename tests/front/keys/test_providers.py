@@ -11,15 +11,17 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import boto3
 import pytest
+import uvloop
 
 from longhall.errors import Code, LonghallError
 from longhall.front.http_client import HttpEndpoint
@@ -130,13 +132,48 @@ async def test_a_command() -> None:
     assert caught.value.code is Code.KEY_UNAVAILABLE
 
 
+async def cancelled_once_it_runs(command: list[str], mark: Path) -> int:
+    """Ask a command that hangs, and give up when it has written its process id: that id."""
+    asking = asyncio.create_task(KeyCommand(command).generate("k", CONTEXT))
+    async with asyncio.timeout(60):
+        while not (mark.exists() and mark.read_text()):  # noqa: ASYNC240
+            assert not asking.done()
+            await asyncio.sleep(0.02)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    return int(mark.read_text())  # noqa: ASYNC240
+
+
 async def test_a_command_that_hangs_is_killed(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     program = f"import os, pathlib, time; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(600)"
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(3):
-            await KeyCommand([sys.executable, "-c", program]).generate("k", CONTEXT)
-    assert not os.path.exists(f"/proc/{mark.read_text()}")  # noqa: ASYNC240
+    killed = await cancelled_once_it_runs([sys.executable, "-c", program], mark)
+    assert not os.path.exists(f"/proc/{killed}")  # noqa: ASYNC240
+
+
+# asyncio takes a process for ended only when its pipes are closed, and a child of the command can hold them open.
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_child_of_a_killed_command_delays_nobody(
+    loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    mark = tmp_path / "pid"
+    command = ["bash", "-c", f"(echo $BASHPID > {mark}; exec sleep 600) & wait"]
+    with asyncio.Runner(loop_factory=loop) as runner:
+        child = runner.run(cancelled_once_it_runs(command, mark))
+    os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_child_of_the_command_that_writes_too_much_delays_nobody(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    command = ["bash", "-c", "(head -c 1000000 /dev/zero) & wait"]
+    with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(LonghallError) as caught:
+        runner.run(KeyCommand(command).generate("k", CONTEXT))
+    assert caught.value.code is Code.KEY_UNAVAILABLE
 
 
 @pytest.fixture(scope="module")

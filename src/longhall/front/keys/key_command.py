@@ -16,13 +16,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import json
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 from longhall.errors import Code, LonghallError
 from longhall.front.keys.provider import DataKey, KeyContext
 
 OUTPUT_BYTES_MAX: Final = 64 * 1024
+
+_STDIN: Final = 0
+_STDOUT: Final = 1
 
 _CODES: Final = {
     "unknown": Code.KEY_UNKNOWN,
@@ -59,23 +63,9 @@ class KeyCommand:
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         name = self._command[0]
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-            )
+            status, output = await _run(self._command, json.dumps(request).encode())
         except OSError as error:
             raise _unavailable(f"{name}: {error.strerror or error}") from None
-        try:
-            output = await _converse(process, json.dumps(request).encode())
-            status = await process.wait()
-        except OSError as error:
-            raise _unavailable(f"{name}: {error.strerror or error}") from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()  # No zombie is left, also if this call was cancelled.
         if len(output) > OUTPUT_BYTES_MAX:
             raise _unavailable(f"{name} wrote more than {OUTPUT_BYTES_MAX} bytes")
         try:
@@ -90,20 +80,67 @@ class KeyCommand:
         return answer
 
 
-async def _converse(process: asyncio.subprocess.Process, request: bytes) -> bytes:
-    """Write the request, and read at most one byte more than the output may have."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(request)
-    process.stdin.close()
-    output = b""
-    while len(output) <= OUTPUT_BYTES_MAX:
-        more = await process.stdout.read(OUTPUT_BYTES_MAX + 1 - len(output))
-        if not more:
-            return output
-        output += more
-    process.kill()
-    return output
+@final
+class _Conversation(asyncio.SubprocessProtocol):
+    """What the program has written, and whether it has ended.
+
+    The end of the process and the end of its output are two events: a child of the program can hold the pipe open, and
+    output that nobody reads has no end. asyncio's own `Process.wait()` waits for both.
+    """
+
+    def __init__(self) -> None:
+        self.output = b""
+        self.is_answered = asyncio.Event()  # The output has ended, or is longer than it may be.
+        self.is_ended = asyncio.Event()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if len(self.output) <= OUTPUT_BYTES_MAX:
+            self.output += data
+        if len(self.output) > OUTPUT_BYTES_MAX:
+            self.is_answered.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == _STDOUT:
+            self.is_answered.set()
+
+    def process_exited(self) -> None:
+        self.is_ended.set()
+
+
+async def _run(command: list[str], request: bytes) -> tuple[int | None, bytes]:
+    """Run the program to its end: its status, and its output up to the length at which it was killed.
+
+    The start is shielded: asyncio, cancelled halfway through it, waits for pipes that nobody closes any more.
+    """
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            _Conversation,
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    )
+    try:
+        transport, conversation = await asyncio.shield(starting)
+        stdin = cast(asyncio.WriteTransport, transport.get_pipe_transport(_STDIN))
+        stdin.write(request)
+        stdin.close()
+        await conversation.is_answered.wait()
+        if len(conversation.output) <= OUTPUT_BYTES_MAX:
+            await conversation.is_ended.wait()
+        return transport.get_returncode(), conversation.output
+    finally:
+        await _end(*await starting)
+
+
+async def _end(transport: asyncio.SubprocessTransport, conversation: _Conversation) -> None:
+    """Kill the program if it still runs. No zombie is left, also if the call was cancelled."""
+    if not conversation.is_ended.is_set():
+        with contextlib.suppress(ProcessLookupError):
+            transport.kill()
+        await conversation.is_ended.wait()
+    transport.close()
 
 
 def _bytes_in(answer: dict[str, Any], name: str) -> bytes:
