@@ -19,9 +19,10 @@ from longhall.broker.default_placement import (
     groups_support,
     lanes_of,
 )
-from longhall.broker.feature_gates import check_group_audits, check_outbox, check_placement
+from longhall.broker.feature_gates import check_group_audits, check_group_queues, check_outbox, check_placement
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
+from longhall.broker.queues.upkeep.rewind import fork_settings
 from longhall.cluster.placement.placement_rules import check_letters, check_queue
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
@@ -46,6 +47,8 @@ class PlacementAuthority(Protocol):
     async def furnish(self, name: str) -> None: ...
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None: ...
+
+    async def clear_queue(self, name: str, queue_id: bytes, wings: list[int]) -> None: ...
 
 
 @final
@@ -121,17 +124,40 @@ class QueueAdministration:
         return view
 
     async def _create_over(self, op: ops.CreateQueue) -> QueueView:
-        if self._groups.is_placed(op.topic):
+        topic = self._hall.topic(op.topic)
+        if topic is None or not topic.options.wings:
+            return await self._queues.declare(op.queue, op.topic, op.settings)
+        return await self._declare(op.queue, topic, op.settings, {})
+
+    async def _declare(self, name: str, topic: Topic, settings: QueueSettings, starts: dict[int, int]) -> QueueView:
+        """Create a queue over a topic in groups, which then have it too. Its placement is that of the topic."""
+        placement = topic.configuration[PLACEMENT]
+        if settings.placement not in (UNPLACED, placement):
             raise LonghallError(
-                Code.INVALID_CONFIGURATION, f"'{op.topic}' is placed in groups: it cannot have queues of its own."
+                Code.INVALID_CONFIGURATION,
+                f"A queue over a topic is where the topic is: '{topic.name}' has the placement '{placement}'.",
             )
-        return await self._queues.declare(op.queue, op.topic, op.settings)
+        check_group_queues(self._hall)
+        settings = msgspec.structs.replace(
+            settings, placement=placement, wings=tuple(topic.options.wings), partitions=len(topic.partitions)
+        )
+        check_queue(settings)
+        self._check_audit(settings)
+        self._check_letters(name, settings)
+        view = await self._queues.declare_placed(name, topic.topic_id, settings, starts)
+        await self._groups.furnish(topic.name)
+        return view
 
     async def _delete(self, op: ops.DeleteQueue, caller: Caller) -> None:
         queue = self._placed.find(op.queue)
         await self._queues.delete(op.queue)
-        if queue is not None:
-            await self._groups.clear(op.queue, queue.topic_id, list(queue.settings.wings))
+        if queue is None:
+            return
+        groups = list(queue.settings.wings)
+        if queue.incarnation == queue.topic_id:
+            await self._groups.clear(op.queue, queue.topic_id, groups)
+        else:
+            await self._groups.clear_queue(op.queue, queue.incarnation, groups)
 
     async def _configure(self, op: ops.ConfigureQueue, caller: Caller) -> None:
         view = self._queues.view(op.queue)
@@ -147,8 +173,9 @@ class QueueAdministration:
             self._check_audit(settings)
         self._check_letters(op.queue, settings)
         await self._queues.configure(op.queue, settings)
-        if settings.wings:
-            await self._groups.furnish(op.queue)
+        queue = self._placed.find(op.queue)
+        if queue is not None:
+            await self._groups.furnish(queue.topic)
 
     async def _switch(self, op: ops.SwitchQueue, caller: Caller) -> None:
         await self._queues.switch(op.queue, op.paused)
@@ -167,8 +194,17 @@ class QueueAdministration:
         await self._queues.purge(op.queue)
 
     async def _fork(self, op: ops.ForkQueue, caller: Caller) -> QueueView:
-        self._refuse_placed(op.queue, "be forked")
-        return await self._queues.fork(op.queue, op.name, op.start, op.settings)
+        queue = self._placed.find(op.queue)
+        if queue is None:
+            return await self._queues.fork(op.queue, op.name, op.start, op.settings)
+        check_group_queues(self._hall)
+        if self._queues.view(op.name) is not None:
+            raise LonghallError(Code.QUEUE_EXISTS, f"The name '{op.name}' is taken.")
+        starts = await self._placed.fork_starts(queue, op.start, caller)
+        topic = self._hall.catalogue.by_id.get(queue.topic_id)
+        if topic is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{op.queue}' was deleted.")
+        return await self._declare(op.name, topic, fork_settings(op.settings or queue.settings), starts)
 
     async def _receive_from_any(self, op: ops.ReceiveFromAny, caller: Caller) -> Any:
         if all(self._placed.find(name) is None for name in op.weights):
@@ -195,10 +231,6 @@ class QueueAdministration:
 
     async def _cancel_move(self, op: ops.CancelMove, caller: Caller) -> MoveTask:
         return await self._placed.cancel_move(op, caller) or await self._queues.cancel_move(op.task_id, op.queue)
-
-    def _refuse_placed(self, name: str, what: str) -> None:
-        if self._placed.find(name) is not None:
-            raise LonghallError(Code.INVALID_REQUEST, f"The queue '{name}' is placed in groups: it cannot {what}.")
 
     def _check_audit(self, settings: QueueSettings) -> None:
         if settings.audit != "off":

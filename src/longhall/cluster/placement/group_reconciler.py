@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, final
 
 import msgspec
 
-from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import IN_THE_HALL, SHARE
+from longhall.broker.feature_gates import GROUP_QUEUES_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
 from longhall.broker.waiting import committed
@@ -27,23 +27,24 @@ from longhall.cluster.placement.group_measures import traffic_of
 from longhall.cluster.placement.placement_rules import (
     NAMED,
     by_load,
-    configuration_in_wing,
     home_of,
     hosts_for,
     leaders_for,
     next_hosts,
-    settings_in_wing,
     wing_of_host,
 )
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
     GroupTraffic,
+    ListPlacedQueues,
     ListTopics,
     MeasureTraffic,
+    RemovePlacedQueue,
     RemoveTopic,
     TopicSpec,
     fingerprint,
 )
+from longhall.cluster.placement.topic_specs import spec_of
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, Ids, ReplicationGroup
 from longhall.errors import Code, LonghallError
@@ -209,7 +210,7 @@ class GroupReconciler(GroupDirectory):
         topic = self._hall.catalogue.topics.get(name)
         if topic is None:
             return
-        spec = self._spec(topic)
+        spec = spec_of(self._hall, topic)
         for number in topic.options.wings:
             self._presence.begins(number, topic, self._hall.time.now_ms())
         try:
@@ -218,35 +219,45 @@ class GroupReconciler(GroupDirectory):
             self._looked_s = -LOOK_S  # The next comparison corrects it.
             raise
 
-    def _spec(self, topic: Topic) -> TopicSpec:
-        entry = self._hall.catalogue.queues.by_name.get(topic.name)
-        return TopicSpec(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=len(topic.partitions),
-            configuration=configuration_in_wing(topic.configuration, len(topic.options.wings)),
-            queue=settings_in_wing(entry.settings) if entry is not None else None,
-        )
-
     async def _furnish_one(self, number: int, spec: TopicSpec) -> None:
         try:
             await self.call(number, ApplyTopic(spec))
         except LonghallError as error:
-            if error.code is not Code.TOPIC_EXISTS:
+            if error.code not in (Code.TOPIC_EXISTS, Code.QUEUE_EXISTS):
                 raise
             await self._make_way(number, spec)
             await self.call(number, ApplyTopic(spec))
         self._presence.has(number, spec.topic_id)
 
     async def _make_way(self, number: int, spec: TopicSpec) -> None:
-        """Remove an earlier topic of the same name from a wing: it was deleted here while the wing was away."""
+        """Remove earlier topics and queues of the same names from a wing: they were deleted here while it was away."""
         inventory = await self.call(number, ListTopics())
-        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
+        queues = await self.call(number, ListPlacedQueues()) if self._has_queues_over else []
+        names = {spec.name, *(queue.name for queue in spec.over)}
+        catalogue = self._hall.catalogue
+        gone_queues = [row for row in queues if row[0] in names and row[1] not in catalogue.queues.by_id]
+        gone_topics = [row[:2] for row in inventory if row[0] in names and row[1] not in catalogue.by_id]
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # A deletion counts once it is committed.
         await self._confirm()
-        known = self._hall.catalogue.topics.get(spec.name)
-        left = next((topic_id for name, topic_id, _ in inventory if name == spec.name), None)
-        if left is not None and known is not None and known.topic_id == spec.topic_id != left:
-            await self.call(number, RemoveTopic(spec.name, left))
+        if not self.leads or spec.topic_id not in catalogue.by_id:
+            return
+        for name, queue_id in gone_queues:
+            await self.call(number, RemovePlacedQueue(name, queue_id))
+        for name, topic_id in gone_topics:
+            await self.call(number, RemoveTopic(name, topic_id))
+
+    @property
+    def _has_queues_over(self) -> bool:
+        """True if wings may have queues over topics: those of versions before do not know the operations."""
+        return self._hall.feature_level >= GROUP_QUEUES_LEVEL
+
+    async def clear_queue(self, name: str, queue_id: bytes, wings: Sequence[int]) -> None:
+        for number in wings:
+            try:
+                await self.call(number, RemovePlacedQueue(name, queue_id), now=True)
+            except LonghallError as error:
+                self._looked_s = -LOOK_S  # The next comparison removes it.
+                _log.info("the removal of a queue from a wing is retried", extra={"wing": number, "reason": str(error)})
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
         for number in wings:
@@ -384,15 +395,20 @@ class GroupReconciler(GroupDirectory):
     async def _compare(self, wing: ReplicationGroup) -> None:
         """Compare the topics of a wing with the catalogue: remove surplus topics, and apply the missing ones."""
         found = await self.call(wing.number, ListTopics())
+        queues = await self.call(wing.number, ListPlacedQueues()) if self._has_queues_over else []
         placed = {
-            name: (topic.topic_id, fingerprint(self._spec(topic)))
+            name: (topic.topic_id, fingerprint(spec_of(self._hall, topic)))
             for name, topic in self._hall.catalogue.topics.items()
             if wing.number in topic.options.wings
         }
+        gone = [row for row in queues if row[1] not in self._hall.catalogue.queues.by_id]
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # A deletion counts once it is committed.
         await self._confirm()
         if not self.leads:
             return
+        for name, queue_id in gone:
+            _log.info("a deleted queue is removed from a wing", extra={"wing": wing.name, "queue": name})
+            await self.call(wing.number, RemovePlacedQueue(name, queue_id))
         for name, topic_id, _ in found:
             if name not in placed or placed[name][0] != topic_id:
                 _log.info("a deleted topic is removed from a wing", extra={"wing": wing.name, "topic": name})

@@ -66,8 +66,20 @@ def side_topic(hall: Hall, queue: RunningQueue, suffix: str) -> Partition | None
     return partition
 
 
-def placed_side_topics(hall: Hall, name: str) -> list[str]:
-    """The side topics that the groups of a queue need before the queue itself. For the main hall."""
+def placed_side_topics(hall: Hall, topic: str) -> list[str]:
+    """The side topics that the groups of a topic need before the queues on it. For the main hall."""
+    found, queues = hall.topic(topic), hall.catalogue.queues
+    if found is None:
+        return []
+    owner = queues.by_name.get(topic)
+    names = [entry.name for entry in queues.over_topic(found.topic_id)]
+    if owner is not None and owner.owns_topic and owner.topic_id == found.topic_id:
+        names.append(topic)
+    return [side for name in names for side in _placed_sides(hall, name)]
+
+
+def _placed_sides(hall: Hall, name: str) -> list[str]:
+    """The side topics of one queue that are in its groups."""
     entry = hall.catalogue.queues.by_name.get(name)
     topic = hall.topic(name + DELIVERIES) if entry is not None and entry.settings.audit != "off" else None
     return [topic.name] if topic is not None and topic.options.wings else []
@@ -76,7 +88,7 @@ def placed_side_topics(hall: Hall, name: str) -> list[str]:
 def check_unused(hall: Hall, name: str) -> None:
     """Raises TOPIC_IN_USE for the audit topic of a queue in another group, which could not create it again."""
     queue = name.removesuffix(DELIVERIES)
-    if queue != name and not hall.options.wing and name in placed_side_topics(hall, queue):
+    if queue != name and not hall.options.wing and name in _placed_sides(hall, queue):
         raise LonghallError(
             Code.TOPIC_IN_USE, f"The queue '{queue}' writes its audit to '{name}': set audit=off of the queue first."
         )
