@@ -19,7 +19,8 @@
     level 7   the catalogue has the directory: tenants, users, access keys, tokens, and what else is kept beside them;
               queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
               data keys in their configuration; queues in one replication group may have an audit
-    level 8   topics in replication groups may have several queues: forks, and queues over topics
+    level 8   topics in replication groups may have several queues: forks, and queues over topics; retry topics are in
+              the groups of their queues
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -118,6 +119,11 @@ def check_group_queues(hall: Hall) -> None:
         raise _too_low(
             hall, Code.INVALID_CONFIGURATION, "forks and queues over topics in groups need", GROUP_QUEUES_LEVEL
         )
+
+
+def may_place_retries(hall: Hall) -> bool:
+    """True if retry topics are in the groups of their queues; a group of the version before creates its own."""
+    return hall.replica is None or hall.feature_level >= GROUP_QUEUES_LEVEL
 
 
 def check_queue(hall: Hall, settings: QueueSettings) -> None:

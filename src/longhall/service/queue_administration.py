@@ -19,10 +19,17 @@ from longhall.broker.default_placement import (
     groups_support,
     lanes_of,
 )
-from longhall.broker.feature_gates import check_group_audits, check_group_queues, check_outbox, check_placement
+from longhall.broker.feature_gates import (
+    check_group_audits,
+    check_group_queues,
+    check_outbox,
+    check_placement,
+    may_place_retries,
+)
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.rewind import fork_settings
+from longhall.broker.queues.upkeep.side_topics import existing_side_topics
 from longhall.cluster.placement.placement_rules import check_letters, check_queue
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
@@ -86,7 +93,7 @@ class QueueAdministration:
         check_queue(settings)
         if self._queues.view(op.queue) is not None:
             raise LonghallError(Code.QUEUE_EXISTS, f"The name '{op.queue}' is taken.")
-        groups = self._groups_of_audit(op.queue, settings) or self._groups_of_letters(settings)
+        groups = self._groups_of_side(op.queue, settings) or self._groups_of_letters(settings)
         groups = groups or await self._groups.choose(settings.placement, op.queue)
         return await self._create_in(op, settings, groups)
 
@@ -100,10 +107,10 @@ class QueueAdministration:
         if placement != IN_THE_HALL and letters is not None and follows_letters(settings, self._supports):
             groups = list(letters.wings)
             check_queue(settings)
-        audit = self._audit_topic(op.queue, settings)
-        if audit is not None:  # Of an earlier queue, or of an operator: the queue goes there.
-            groups = list(audit.options.wings)
-            placement = audit.configuration.get(PLACEMENT, IN_THE_HALL)
+        side = self._side_topic(op.queue, settings)
+        if side is not None:  # Of an earlier queue, or of an operator: the queue goes there.
+            groups = list(side.options.wings)
+            placement = side.configuration.get(PLACEMENT, IN_THE_HALL)
             settings = msgspec.structs.replace(settings, placement=placement)
             check_queue(settings)
         return await self._create_in(op, settings, groups)
@@ -236,14 +243,18 @@ class QueueAdministration:
         if settings.audit != "off":
             check_group_audits(self._hall)
 
-    def _audit_topic(self, name: str, settings: QueueSettings) -> Topic | None:
-        """The audit topic of a queue that is about to be created, if it exists already."""
-        return self._hall.topic(name + AUDIT) if settings.audit != "off" else None
+    def _side_topic(self, name: str, settings: QueueSettings) -> Topic | None:
+        """A side topic of a queue that is about to be created, if it exists already: it outlives its queue."""
+        found = existing_side_topics(self._hall, name, settings)
+        if not may_place_retries(self._hall):
+            found = [topic for topic in found if topic.name.endswith(AUDIT)]
+        return found[0] if found else None
 
-    def _groups_of_audit(self, name: str, settings: QueueSettings) -> list[int]:
-        """The group of the audit topic, if that exists: it outlives the queue for which it was created."""
-        audit = self._audit_topic(name, settings)
-        return list(audit.options.wings) if audit is not None and settings.placement == SHARE else []
+    def _groups_of_side(self, name: str, settings: QueueSettings) -> list[int]:
+        """The group of a side topic that exists, for a queue with the placement `share`."""
+        side = self._side_topic(name, settings)
+        wings = list(side.options.wings) if side is not None and settings.placement == SHARE else []
+        return wings if len(wings) == 1 else []
 
     def _groups_of_letters(self, settings: QueueSettings) -> list[int]:
         """The groups of the dead-letter queue if that is a share: in the same group a move is one atomic step."""
