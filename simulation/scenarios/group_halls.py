@@ -21,6 +21,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
 from longhall.broker.recovery import identify, recover
+from longhall.cluster.placement.group_furnisher import GroupFurnisher
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
@@ -50,6 +51,8 @@ OPTIONS: Final = HallOptions(
     shards=2, wal_file_bytes=16 * 1024 * 1024, queue_segment_bytes=50_000, disk_reserve_bytes=0
 )
 MAIN: Final = 0
+CALM_S: Final = 1.0  # Between two faults.
+LOSSES: Final = 0.1
 
 R = TypeVar("R")
 
@@ -162,6 +165,24 @@ class GroupHalls:
         return decode_reply(operation, task.result())
 
 
+async def break_groups(halls: GroupHalls, simulation: Simulation, seconds: float) -> int:
+    """Kill a group or cut its power, about once a second, and lose calls; returns the number of faults."""
+    chance = simulation.stream("faults")
+    loop, faults = asyncio.get_running_loop(), 0
+    ends_s = loop.time() + seconds
+    halls.losses = LOSSES
+    while loop.time() < ends_s:
+        await asyncio.sleep(chance.expovariate(1 / CALM_S))
+        group = halls.groups[chance.randrange(len(halls.groups))]
+        simulation.trace.note("fault", f"group {group.number}")
+        faults += 1
+        group.end(power=chance.random() < 0.6)
+        await asyncio.sleep(chance.uniform(0.0, 0.5))
+        await group.start()
+    halls.losses = 0.0
+    return faults
+
+
 def _unknown() -> LonghallError:
     return LonghallError(Code.TIMED_OUT, "there was no reply; it may have been carried out")
 
@@ -187,6 +208,10 @@ class _Groups:
         self.leads = True
         self._halls = halls
         self._hall = hall
+        self._furnisher = GroupFurnisher(hall, self, self._confirm)
+
+    async def _confirm(self) -> None:
+        """A hall of one replica is never deposed."""
 
     def is_placed(self, topic: str) -> bool:
         entry = self._hall.catalogue.topics.get(topic)
@@ -228,7 +253,7 @@ class _Groups:
     async def furnish(self, name: str) -> None:
         topic = self._hall.catalogue.topics[name]
         for number in topic.options.wings:
-            await self.call(number, ApplyTopic(spec_of(self._hall, topic)))
+            await self._furnisher.apply(number, spec_of(self._hall, topic))
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
         for number in wings:

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple, final
 import msgspec
 
 from longhall.broker.configuration import IN_THE_HALL, SHARE
-from longhall.broker.feature_gates import GROUP_QUEUES_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
 from longhall.broker.waiting import committed
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.balance_rules import LedGroup
 from longhall.cluster.placement.group_directory import GroupDirectory
+from longhall.cluster.placement.group_furnisher import GroupFurnisher
 from longhall.cluster.placement.group_loads import HALL, GroupLoads
 from longhall.cluster.placement.group_measures import traffic_of
 from longhall.cluster.placement.placement_rules import (
@@ -34,9 +34,7 @@ from longhall.cluster.placement.placement_rules import (
     wing_of_host,
 )
 from longhall.cluster.placement.topic_operations import (
-    ApplyTopic,
     GroupTraffic,
-    ListPlacedQueues,
     ListTopics,
     MeasureTraffic,
     RemovePlacedQueue,
@@ -90,6 +88,7 @@ class GroupReconciler(GroupDirectory):
         """With `spreads` every host has a wing from the start, and what is created without a placement goes there."""
         super().__init__(hall, session, coordinator, incarnation, secrets, spreads=spreads)
         self._confirm = confirm
+        self._furnisher = GroupFurnisher(hall, self, confirm)
         self._loads = GroupLoads()
         self._hosts_since = HostsSeen(frozenset(), 0.0)
         self._tending: asyncio.Task[None] | None = None
@@ -220,36 +219,8 @@ class GroupReconciler(GroupDirectory):
             raise
 
     async def _furnish_one(self, number: int, spec: TopicSpec) -> None:
-        try:
-            await self.call(number, ApplyTopic(spec))
-        except LonghallError as error:
-            if error.code not in (Code.TOPIC_EXISTS, Code.QUEUE_EXISTS):
-                raise
-            await self._make_way(number, spec)
-            await self.call(number, ApplyTopic(spec))
+        await self._furnisher.apply(number, spec)
         self._presence.has(number, spec.topic_id)
-
-    async def _make_way(self, number: int, spec: TopicSpec) -> None:
-        """Remove earlier topics and queues of the same names from a wing: they were deleted here while it was away."""
-        inventory = await self.call(number, ListTopics())
-        queues = await self.call(number, ListPlacedQueues()) if self._has_queues_over else []
-        names = {spec.name, *(queue.name for queue in spec.over)}
-        catalogue = self._hall.catalogue
-        gone_queues = [row for row in queues if row[0] in names and row[1] not in catalogue.queues.by_id]
-        gone_topics = [row[:2] for row in inventory if row[0] in names and row[1] not in catalogue.by_id]
-        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # A deletion counts once it is committed.
-        await self._confirm()
-        if not self.leads or spec.topic_id not in catalogue.by_id:
-            return
-        for name, queue_id in gone_queues:
-            await self.call(number, RemovePlacedQueue(name, queue_id))
-        for name, topic_id in gone_topics:
-            await self.call(number, RemoveTopic(name, topic_id))
-
-    @property
-    def _has_queues_over(self) -> bool:
-        """True if wings may have queues over topics: those of versions before do not know the operations."""
-        return self._hall.feature_level >= GROUP_QUEUES_LEVEL
 
     async def clear_queue(self, name: str, queue_id: bytes, wings: Sequence[int]) -> None:
         for number in wings:
@@ -395,7 +366,7 @@ class GroupReconciler(GroupDirectory):
     async def _compare(self, wing: ReplicationGroup) -> None:
         """Compare the topics of a wing with the catalogue: remove surplus topics, and apply the missing ones."""
         found = await self.call(wing.number, ListTopics())
-        queues = await self.call(wing.number, ListPlacedQueues()) if self._has_queues_over else []
+        queues = await self._furnisher.list_queues(wing.number)
         placed = {
             name: (topic.topic_id, fingerprint(spec_of(self._hall, topic)))
             for name, topic in self._hall.catalogue.topics.items()
