@@ -8,10 +8,12 @@ from typing import Any, Final
 import msgspec
 
 from longhall.broker.pending import Pending, started
+from longhall.broker.queue_catalogue import QueueCatalogue
 from longhall.broker.queues.delivery.settle import change_leases
 from longhall.broker.queues.service import QueueService
+from longhall.broker.queues.upkeep import queue_administration as group_queues
 from longhall.cluster.placement.group_topics import GroupTopics
-from longhall.errors import LonghallError
+from longhall.errors import Code, LonghallError
 from longhall.service import placed_queues, queue_administration
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.placed_receive import PlacedReceive
@@ -118,6 +120,57 @@ def _place_anew() -> _Replacements:
     return [(QueueAdministration, "_configure", configure)]
 
 
+def _begin_at_the_end() -> _Replacements:
+    """A group that gets a fork late begins where its log ends by then."""
+    good: Any = group_queues.declare_placed
+
+    async def declare_placed(
+        hall: Any, name: str, topic_id: bytes, settings: Any, starts: Any, queue_id: bytes = b""
+    ) -> Any:
+        if hall.options.wing:
+            topic = hall.catalogue.by_id[topic_id]
+            starts = {one.number: one.high_watermark for one in hall.routes[topic.name]}
+        return await good(hall, name, topic_id, settings, starts, queue_id=queue_id)
+
+    return [(group_queues, "declare_placed", declare_placed)]
+
+
+def _forget_where_forks_begin() -> _Replacements:
+    """The hall does not write down where a fork begins: its groups begin at the start of the log."""
+
+    good: Any = QueueCatalogue.decide_declare
+
+    def decide_declare(
+        self: Any,
+        name: str,
+        queue_id: bytes,
+        number: int,
+        topic_id: bytes,
+        owns_topic: bool,
+        settings: Any,
+        now_ms: int,
+        starts: Any = None,
+    ) -> Any:
+        return good(self, name, queue_id, number, topic_id, owns_topic, settings, now_ms)
+
+    return [(QueueCatalogue, "decide_declare", decide_declare)]
+
+
+def _take_the_fork_before() -> _Replacements:
+    """A fork of the same name that a group still has is taken for the new one."""
+
+    async def apply_over(self: Any, topic_id: bytes, spec: Any) -> None:
+        if spec.name not in self._hall.catalogue.queues.by_name:
+            starts, queue_id = spec.starts, spec.queue_id
+            await group_queues.declare_placed(self._hall, spec.name, topic_id, spec.settings, starts, queue_id=queue_id)
+
+    def check_incarnation(self: Any, name: str, incarnation: bytes) -> None:
+        if name not in self._hall.catalogue.queues.by_name:
+            raise LonghallError(Code.UNKNOWN_QUEUE, "it is not here")
+
+    return [(GroupTopics, "_apply_over", apply_over), (GroupTopics, "check_incarnation", check_incarnation)]
+
+
 WING_BUGS: Final[dict[str, Bug]] = {
     "send-to-the-next-wing": Bug(
         "A message that a wing may have accepted is sent to the next one.", "cluster-wings", 10, _send_to_the_next_wing
@@ -142,6 +195,18 @@ WING_BUGS: Final[dict[str, Bug]] = {
     ),
     "place-anew": Bug(
         "A queue without a placement is placed again whenever its settings change.", "cluster-wings", 2, _place_anew
+    ),
+    "begin-at-the-end": Bug(
+        "A group that gets a fork late begins at the end of its log.", "forks", 2, _begin_at_the_end
+    ),
+    "forget-where-forks-begin": Bug(
+        "The catalogue does not keep the offsets at which a fork begins.", "forks", 2, _forget_where_forks_begin
+    ),
+    "take-the-fork-before": Bug(
+        "A deleted fork that a group still has is taken for the new one of its name.",
+        "forks",
+        4,
+        _take_the_fork_before,
     ),
     "take-the-namesake": Bug(
         "A deleted queue is taken for the current one of the same name.",

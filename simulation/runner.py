@@ -25,6 +25,7 @@ from simulation.scenarios.clusters import CLUSTER_SCENARIOS
 from simulation.scenarios.coordinators import LOST_COORDINATORS
 from simulation.scenarios.disks import BAD_CLUSTER_DISKS
 from simulation.scenarios.features import FEATURE_SCENARIOS
+from simulation.scenarios.forks import FORK_SCENARIOS
 from simulation.scenarios.histories import HISTORIES
 from simulation.scenarios.machines import MACHINE_SCENARIOS
 from simulation.scenarios.node import start_node
@@ -83,6 +84,7 @@ def kind_of(scenario: str) -> str:
         VERSION_SCENARIOS,
         WING_SCENARIOS,
         OUTBOX_SCENARIOS,
+        FORK_SCENARIOS,
         BAD_CLUSTER_DISKS,
         LOST_COORDINATORS,
         REPAIR_SCENARIOS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 from typing import Any, Final, TypeVar, final
 
 import msgspec
@@ -20,9 +21,16 @@ from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
 from longhall.broker.recovery import identify, recover
+from longhall.cluster.placement.group_furnisher import GroupFurnisher
 from longhall.cluster.placement.group_topics import GroupTopics
-from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
-from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
+from longhall.cluster.placement.topic_operations import (
+    ApplyTopic,
+    ListPlacedQueues,
+    ListTopics,
+    RemovePlacedQueue,
+    RemoveTopic,
+)
+from longhall.cluster.placement.topic_specs import spec_of
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.cluster.rpc.stream import IncomingStream
@@ -31,7 +39,7 @@ from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.service.local import LocalBroker
 from longhall.service.outbox_calls import OutboxCalls
-from longhall.service.placed_queues import PlacedQueue, PlacedQueues
+from longhall.service.placed_queues import PlacedQueues, placed_queue
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
@@ -43,6 +51,8 @@ OPTIONS: Final = HallOptions(
     shards=2, wal_file_bytes=16 * 1024 * 1024, queue_segment_bytes=50_000, disk_reserve_bytes=0
 )
 MAIN: Final = 0
+CALM_S: Final = 1.0  # Between two faults.
+LOSSES: Final = 0.1
 
 R = TypeVar("R")
 
@@ -94,6 +104,8 @@ class GroupHall:
             broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
             broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
             broker.also(ListTopics, lambda op, caller: topics.list())
+            broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
+            broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
             router.store(topics)
             queues.outbox.connect(OutboxCalls(_Client(self._halls).call))
         queues.start()
@@ -103,7 +115,7 @@ class GroupHall:
         """The hall has the catalogue of everything."""
         groups = _Groups(self._halls, hall)
         hall.wings = groups  # type: ignore[assignment]  # Only what queues need.
-        placed = PlacedQueues(groups, lambda name: _placed(hall, name), Sessions(queues.consumers))
+        placed = PlacedQueues(groups, partial(placed_queue, hall), Sessions(queues.consumers))
         router.place(placed)
         QueueAdministration(hall, queues, groups, placed).register(broker)
         queues.outbox.connect(OutboxCalls(router.dispatch))
@@ -153,6 +165,24 @@ class GroupHalls:
         return decode_reply(operation, task.result())
 
 
+async def break_groups(halls: GroupHalls, simulation: Simulation, seconds: float) -> int:
+    """Kill a group or cut its power, about once a second, and lose calls; returns the number of faults."""
+    chance = simulation.stream("faults")
+    loop, faults = asyncio.get_running_loop(), 0
+    ends_s = loop.time() + seconds
+    halls.losses = LOSSES
+    while loop.time() < ends_s:
+        await asyncio.sleep(chance.expovariate(1 / CALM_S))
+        group = halls.groups[chance.randrange(len(halls.groups))]
+        simulation.trace.note("fault", f"group {group.number}")
+        faults += 1
+        group.end(power=chance.random() < 0.6)
+        await asyncio.sleep(chance.uniform(0.0, 0.5))
+        await group.start()
+    halls.losses = 0.0
+    return faults
+
+
 def _unknown() -> LonghallError:
     return LonghallError(Code.TIMED_OUT, "there was no reply; it may have been carried out")
 
@@ -178,6 +208,10 @@ class _Groups:
         self.leads = True
         self._halls = halls
         self._hall = hall
+        self._furnisher = GroupFurnisher(hall, self, self._confirm)
+
+    async def _confirm(self) -> None:
+        """A hall of one replica is never deposed."""
 
     def is_placed(self, topic: str) -> bool:
         entry = self._hall.catalogue.topics.get(topic)
@@ -218,22 +252,13 @@ class _Groups:
 
     async def furnish(self, name: str) -> None:
         topic = self._hall.catalogue.topics[name]
-        entry = self._hall.catalogue.queues.by_name.get(name)
-        spec = TopicSpec(
-            name=name,
-            topic_id=topic.topic_id,
-            partitions=len(topic.partitions),
-            configuration=configuration_in_wing(topic.configuration, len(topic.options.wings)),
-            queue=settings_in_wing(entry.settings) if entry is not None else None,
-        )
         for number in topic.options.wings:
-            await self.call(number, ApplyTopic(spec))
+            await self._furnisher.apply(number, spec_of(self._hall, topic))
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
         for number in wings:
             await self.call(number, RemoveTopic(name, topic_id))
 
-
-def _placed(hall: Hall, name: str) -> PlacedQueue | None:
-    queue = hall.running_queue(name)
-    return PlacedQueue(name, queue.settings, queue.entry.topic_id) if queue is not None else None
+    async def clear_queue(self, name: str, queue_id: bytes, wings: list[int]) -> None:
+        for number in wings:
+            await self.call(number, RemovePlacedQueue(name, queue_id))

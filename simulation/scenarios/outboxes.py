@@ -25,7 +25,7 @@ from simulation.checkers.violation import Violation
 from simulation.replicas.fault_menus import WINGS
 from simulation.scenarios import queue_laws as laws
 from simulation.scenarios.cluster_run import FAULTS_S
-from simulation.scenarios.group_halls import GroupHalls
+from simulation.scenarios.group_halls import GroupHalls, break_groups
 from simulation.scenarios.machine import Starter
 from simulation.scenarios.request_reply import ASKS, REPLIES, RequestReplyClients
 from simulation.scenarios.run_result import RunResult, Scenario
@@ -50,8 +50,6 @@ FLOWS: Final = {
 LEASE_MS: Final = 700
 SEND_S: Final = 0.25
 USE_S: Final = 0.2
-CALM_S: Final = 1.0
-LOSSES: Final = 0.1
 DRAIN_LOOKS: Final = 120
 TALK: Final = (Law(REPLIES), Law(ASKS))
 
@@ -127,22 +125,6 @@ class OutboxRun:
             except LonghallError:
                 continue
 
-    async def break_groups(self, seconds: float) -> None:
-        """Kill a group or cut its power, about once a second."""
-        chance = self._simulation.stream("faults")
-        ends_s = asyncio.get_running_loop().time() + seconds
-        self.halls.losses = LOSSES
-        while asyncio.get_running_loop().time() < ends_s:
-            await asyncio.sleep(chance.expovariate(1 / CALM_S))
-            group = self.halls.groups[chance.randrange(len(self.halls.groups))]
-            self._simulation.trace.note("fault", f"group {group.number}")
-            self.faults += 1
-            group.end(power=chance.random() < 0.6)
-            await asyncio.sleep(chance.uniform(0.0, 0.5))
-            await group.start()
-        self.halls.losses = 0.0
-        self.closing = True
-
     async def drain(self) -> None:
         """Empty the sources and the outboxes, and then the targets."""
         for _ in range(DRAIN_LOOKS):
@@ -167,7 +149,8 @@ async def outbox(simulation: Simulation, starter: Starter) -> RunResult:
     await run.make()
     clients = [asyncio.ensure_future(run.send(name)) for name in FLOWS]
     clients += [asyncio.ensure_future(run.use(name)) for name in FLOWS]
-    await run.break_groups(FAULTS_S * simulation.share)
+    run.faults = await break_groups(run.halls, simulation, FAULTS_S * simulation.share)
+    run.closing = True
     await run.drain()
     for client in clients:
         client.cancel()

@@ -25,6 +25,7 @@ from simulation.scenarios.committers import make_topics
 from simulation.scenarios.coordinators import LOST_COORDINATORS
 from simulation.scenarios.disks import BAD_CLUSTER_DISKS, BAD_DISKS
 from simulation.scenarios.features import FEATURE_SCENARIOS
+from simulation.scenarios.forks import FORK_SCENARIOS
 from simulation.scenarios.histories import HISTORIES
 from simulation.scenarios.machine import Starter
 from simulation.scenarios.machines import MACHINE_SCENARIOS
@@ -149,6 +150,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **REPAIR_SCENARIOS,
     **VERSION_SCENARIOS,
     **WING_SCENARIOS,
+    **FORK_SCENARIOS,
     **OUTBOX_SCENARIOS,
     **BAD_CLUSTER_DISKS,
     **LOST_COORDINATORS,

@@ -16,8 +16,14 @@ from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
 from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.cluster.placement.group_topics import GroupTopics
-from longhall.cluster.placement.placement_rules import configuration_in_wing, settings_in_wing
-from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, RemoveTopic, TopicSpec
+from longhall.cluster.placement.topic_operations import (
+    ApplyTopic,
+    ListPlacedQueues,
+    ListTopics,
+    RemovePlacedQueue,
+    RemoveTopic,
+)
+from longhall.cluster.placement.topic_specs import spec_of
 from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
@@ -30,7 +36,7 @@ from longhall.service import queue_operations as ops
 from longhall.service.exchanges import ExchangeService
 from longhall.service.local import LocalBroker
 from longhall.service.outbox_calls import OutboxCalls
-from longhall.service.placed_queues import PlacedQueue, PlacedQueues
+from longhall.service.placed_queues import PlacedQueues, placed_queue
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
 from longhall.service.queue_operations import ReceiveMessages, SendMessages, SettleMessages
@@ -120,16 +126,8 @@ class Near:
 
     async def _furnish(self, name: str) -> None:
         topic = self._main.hall.catalogue.topics[name]
-        entry = self._main.hall.catalogue.queues.by_name.get(name)
-        spec = TopicSpec(
-            name=name,
-            topic_id=topic.topic_id,
-            partitions=len(topic.partitions),
-            configuration=configuration_in_wing(topic.configuration, len(topic.options.wings)),
-            queue=settings_in_wing(entry.settings) if entry is not None else None,
-        )
         for number in topic.options.wings:
-            await self.call(number, ApplyTopic(spec))
+            await self.call(number, ApplyTopic(spec_of(self._main.hall, topic)))
 
     async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
         return await self.call(group, WriteMarkers(request))
@@ -147,6 +145,10 @@ class Near:
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
         for number in wings:
             await self.call(number, RemoveTopic(name, topic_id))
+
+    async def clear_queue(self, name: str, queue_id: bytes, wings: list[int]) -> None:
+        for number in wings:
+            await self.call(number, RemovePlacedQueue(name, queue_id))
 
     def kept(self, topic: str, partition: int) -> Any:
         raise AssertionError("no Kafka client asks here")
@@ -258,7 +260,7 @@ class House:
         self.service = Router(broker, self.desk, self.sessions)
         ExchangeService(main.hall, self.desk, self.service).register(broker)
         self.queues = Queues(self.service)
-        placed = PlacedQueues(self.reach, lambda name: _placed(main, name), self.sessions)
+        placed = PlacedQueues(self.reach, partial(placed_queue, main.hall), self.sessions)
         self.service.place(placed)
         QueueAdministration(main.hall, self.desk, self.reach, placed).register(broker)
         self.desk.consumers.join(HallQueueEnds(self.service))
@@ -296,15 +298,12 @@ def _group(life: Life, queues: QueueService) -> Router:
     broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
     broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
     broker.also(ListTopics, lambda op, caller: topics.list())
+    broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
+    broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
     router = Router(broker, queues, Sessions(queues.consumers))
     ExchangeService(life.hall, queues, router).register(broker)
     router.store(topics)
     return router
-
-
-def _placed(main: Life, name: str) -> PlacedQueue | None:
-    queue = main.hall.running_queue(name)
-    return PlacedQueue(name, queue.settings, queue.entry.topic_id) if queue is not None else None
 
 
 def live(play: Callable[[House], Coroutine[Any, Any, None]], wings: int = 3, seed: int = 1) -> None:

@@ -463,10 +463,9 @@ def test_what_the_hall_keeps_is_as_it_was() -> None:
             house.queues.configure("q", QueueSettings(dead_letters=DeadLetters(queue="w"), whole_bytes_max=1 << 30)),
         ]
         assert [await refused(work) for work in wrong] == [Code.INVALID_CONFIGURATION] * 3
-        assert await refused(house.queues.fork("w", "x")) is Code.INVALID_REQUEST
-        assert (
-            await refused(house.service.dispatch(CreateQueue("x", QueueSettings(), "w"))) is Code.INVALID_CONFIGURATION
-        )
+        assert await refused(house.queues.fork("w", "x")) is Code.NOT_KEPT
+        unlike = CreateQueue("x", QueueSettings(placement="share"), "w")
+        assert await refused(house.service.dispatch(unlike)) is Code.INVALID_CONFIGURATION
         assert await refused(house.queues.create("w", ANY)) is Code.QUEUE_EXISTS
 
     live(play)

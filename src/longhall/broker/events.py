@@ -78,7 +78,9 @@ class ProducerIdsTaken(_Event, frozen=True, tag="producer-ids-taken"):
 
 
 class QueueDeclared(_Event, frozen=True, tag="queue-declared"):
-    """A queue of this name consumes a topic. With `owns_topic`, deleting the queue deletes the topic."""
+    """A queue of this name consumes a topic. With `owns_topic`, deleting the queue deletes the topic. `starts` has the
+    first offsets by partition, if other replication groups store the topic: they open its lanes there.
+    """
 
     name: str
     queue_id: bytes
@@ -87,6 +89,7 @@ class QueueDeclared(_Event, frozen=True, tag="queue-declared"):
     owns_topic: bool
     settings: QueueSettings
     at_ms: int
+    starts: dict[int, int] = {}
 
 
 class QueueConfigured(_Event, frozen=True, tag="queue-configured"):

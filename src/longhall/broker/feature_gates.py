@@ -19,6 +19,8 @@
     level 7   the catalogue has the directory: tenants, users, access keys, tokens, and what else is kept beside them;
               queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
               data keys in their configuration; queues in one replication group may have an audit
+    level 8   topics in replication groups may have several queues: forks, and queues over topics; retry topics are in
+              the groups of their queues
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -36,7 +38,7 @@ from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
 
 OLDEST: Final = 1
-NEWEST: Final = 7
+NEWEST: Final = 8
 WORDS: Final = {
     1: "the formats of the first release with clusters",
     2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
@@ -48,6 +50,7 @@ WORDS: Final = {
     "broker configurations that change at run time",
     7: "the directory of tenants, users, access keys and tokens; sealed queues and topics; audits of queues in a "
     "replication group",
+    8: "forks, and queues over topics, in replication groups",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -65,6 +68,7 @@ DIRECTORY_LEVEL: Final = 7  # Entries of the directory in the catalogue.
 OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
 SEALED_LEVEL: Final = 7  # Sealed queues and topics.
 GROUP_AUDITS_LEVEL: Final = 7  # Audits of queues in other replication groups.
+GROUP_QUEUES_LEVEL: Final = 8  # Several queues over one topic in other replication groups.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -105,6 +109,21 @@ def check_group_audits(hall: Hall) -> None:
     """
     if hall.replica is not None and hall.feature_level < GROUP_AUDITS_LEVEL:
         raise _too_low(hall, Code.INVALID_CONFIGURATION, "audits of queues in groups need", GROUP_AUDITS_LEVEL)
+
+
+def check_group_queues(hall: Hall) -> None:
+    """Raises INVALID_CONFIGURATION for queues over a topic in other groups below their feature level: a group of the
+    version before would not store them.
+    """
+    if hall.replica is not None and hall.feature_level < GROUP_QUEUES_LEVEL:
+        raise _too_low(
+            hall, Code.INVALID_CONFIGURATION, "forks and queues over topics in groups need", GROUP_QUEUES_LEVEL
+        )
+
+
+def may_place_retries(hall: Hall) -> bool:
+    """True if retry topics are in the groups of their queues; a group of the version before creates its own."""
+    return hall.replica is None or hall.feature_level >= GROUP_QUEUES_LEVEL
 
 
 def check_queue(hall: Hall, settings: QueueSettings) -> None:

@@ -7,7 +7,7 @@ them and from the policies (`queue_policies`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, final
 
 import msgspec
@@ -21,6 +21,7 @@ from longhall.queues.settings import QueueSettings
 
 DELETED_MAX: Final = 10_000  # Deleted queues whose dead-letter queues are remembered; the oldest are dropped.
 DELETED_FIELDS: Final = 2
+NO_STARTS: Final[Mapping[int, int]] = {}
 
 QueueEvent = QueueDeclared | QueueConfigured | QueueRemoved | LaneMade | LaneDropped
 
@@ -39,6 +40,7 @@ class QueueEntry:
         self.settings = declared.settings  # In force.
         self.created_ms = declared.at_ms
         self.modified_ms = declared.at_ms
+        self.starts = declared.starts
         self.lanes: dict[int, str] = {}  # Hidden logs: partition id to purpose.
 
 
@@ -52,11 +54,16 @@ class QueueCatalogue:
         self.by_name: dict[str, QueueEntry] = {}
         self.letters_of_deleted: dict[str, str] = {}  # By name of the deleted queue: its dead-letter queue.
         self.by_id: dict[bytes, QueueEntry] = {}
+        self._over: dict[bytes, dict[str, QueueEntry]] = {}  # By topic id: queues that do not own it.
         self._sources: dict[str, dict[str, None]] = {}  # Source queues by their dead-letter queue.
 
     def sources(self, name: str) -> list[str]:
         """Queues whose dead letters go to this one, by name."""
         return sorted(self._sources.get(name, ()))
+
+    def over_topic(self, topic_id: bytes) -> list[QueueEntry]:
+        """The queues over a topic that do not own it: forks, and queues over a topic of Kafka. By name."""
+        return [entry for _, entry in sorted(self._over.get(topic_id, {}).items())]
 
     def decide_declare(
         self,
@@ -67,6 +74,7 @@ class QueueCatalogue:
         owns_topic: bool,
         settings: QueueSettings,
         now_ms: int,
+        starts: Mapping[int, int] = NO_STARTS,
     ) -> QueueDeclared | Code:
         """Create a queue on a topic."""
         if not is_legal_name(name):
@@ -81,6 +89,7 @@ class QueueCatalogue:
             owns_topic=owns_topic,
             settings=settings,
             at_ms=now_ms,
+            starts=dict(starts),
         )
 
     def decide_configure(self, name: str, settings: QueueSettings, now_ms: int) -> QueueConfigured | Code:
@@ -109,6 +118,8 @@ class QueueCatalogue:
                 self.by_name[event.name] = entry
                 self.letters_of_deleted.pop(event.name, None)
                 self.by_id[event.queue_id] = entry
+                if not entry.owns_topic:
+                    self._over.setdefault(entry.topic_id, {})[entry.name] = entry
                 self._note_source(entry)
                 self._notify(event.name)
             case QueueConfigured():
@@ -122,6 +133,7 @@ class QueueCatalogue:
             case QueueRemoved():
                 gone = self.by_id.pop(event.queue_id)
                 del self.by_name[gone.name]
+                self._forget_over(gone)
                 if event.letters:
                     self.letters_of_deleted[gone.name] = event.letters
                     if len(self.letters_of_deleted) > DELETED_MAX:
@@ -161,6 +173,13 @@ class QueueCatalogue:
             if not names:
                 del self._sources[letters.queue]
 
+    def _forget_over(self, entry: QueueEntry) -> None:
+        over = self._over.get(entry.topic_id)
+        if over is not None and over.get(entry.name) is entry:
+            del over[entry.name]
+            if not over:
+                del self._over[entry.topic_id]
+
     def snapshot(self) -> list[Any]:
         """For `restore`."""
         return [
@@ -174,6 +193,7 @@ class QueueCatalogue:
                 entry.created_ms,
                 entry.modified_ms,
                 entry.lanes,
+                *([entry.starts] if entry.starts else []),
             ]
             for entry in self.by_name.values()
         ] + [[name, letters] for name, letters in self.letters_of_deleted.items()]
@@ -184,7 +204,7 @@ class QueueCatalogue:
             if len(row) == DELETED_FIELDS:
                 self.letters_of_deleted[row[0]] = row[1]
                 continue
-            name, queue_id, number, topic_id, owns_topic, settings, created_ms, modified_ms, lanes = row
+            name, queue_id, number, topic_id, owns_topic, settings, created_ms, modified_ms, lanes, *starts = row
             declared = QueueDeclared(
                 name=name,
                 queue_id=queue_id,
@@ -193,6 +213,7 @@ class QueueCatalogue:
                 owns_topic=owns_topic,
                 settings=msgspec.convert(settings, QueueSettings),
                 at_ms=created_ms,
+                starts={int(partition): offset for partition, offset in starts[0].items()} if starts else {},
             )
             self.apply(declared)
             entry = self.by_id[queue_id]

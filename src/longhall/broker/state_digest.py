@@ -198,7 +198,8 @@ def _catalogue_of(
 
 def _declared(entry: QueueEntry) -> tuple[object, ...]:
     numbers = (entry.number, entry.owns_topic, entry.created_ms, entry.modified_ms)
-    return (entry.name, entry.queue_id, entry.topic_id, numbers, entry.settings, sorted(entry.lanes.items()))
+    row = (entry.name, entry.queue_id, entry.topic_id, numbers, entry.settings, sorted(entry.lanes.items()))
+    return (*row, sorted(entry.starts.items())) if entry.starts else row
 
 
 def _batches_of(partitions: list[tuple[str, Partition]]) -> dict[str, int]:

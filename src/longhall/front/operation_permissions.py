@@ -210,6 +210,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
         (_READ_QUEUE,),
         ((AccessAction.CREATE, Kind.QUEUE), _CREATE_CLUSTER),
     ),
+    queues.LocateFork: INTERNAL,
     # Messages
     queues.SendMessages: _queue(AccessAction.WRITE),
     queues.DeliverOutbox: INTERNAL,
@@ -367,6 +368,8 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     topics.ApplyTopic: INTERNAL,
     topics.RemoveTopic: INTERNAL,
     topics.ListTopics: INTERNAL,
+    topics.RemovePlacedQueue: INTERNAL,
+    topics.ListPlacedQueues: INTERNAL,
     topics.MeasureTopics: INTERNAL,
     topics.MeasureTraffic: INTERNAL,
     transactions.VerifyPartition: INTERNAL,

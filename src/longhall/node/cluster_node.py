@@ -41,9 +41,11 @@ from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
+    ListPlacedQueues,
     ListTopics,
     MeasureTopics,
     MeasureTraffic,
+    RemovePlacedQueue,
     RemoveTopic,
 )
 from longhall.cluster.placement.transaction_operations import VerifyPartition, WriteMarkers
@@ -64,7 +66,7 @@ from longhall.node.join_state import JoinState, RecordDoubted, as_member
 from longhall.node.memory_shares import member_options
 from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
 from longhall.service.outbox_calls import OutboxCalls
-from longhall.service.placed_queues import PlacedQueue, PlacedQueues
+from longhall.service.placed_queues import PlacedQueues, placed_queue
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
 
@@ -147,7 +149,7 @@ class ClusterNode:
             automatic = node.settings.balance_automatic
             self.balancer = GroupBalancer(hall, self.group_directory, automatic=automatic)
             assert node.service.sessions is not None
-            placed = PlacedQueues(self.group_directory, partial(_placed_queue, hall), node.service.sessions)
+            placed = PlacedQueues(self.group_directory, partial(placed_queue, hall), node.service.sessions)
             node.service.place(placed)
             node.queues.consumers.join(HallQueueEnds(node.service))
             node.queues.outbox.connect(OutboxCalls(node.service.dispatch))
@@ -527,15 +529,11 @@ class ClusterNode:
         broker.also(ApplyTopic, lambda op, caller: topics.apply(op.spec))
         broker.also(RemoveTopic, lambda op, caller: topics.remove(op.name, op.topic_id))
         broker.also(ListTopics, lambda op, caller: topics.list())
+        broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
+        broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
         broker.also(MeasureTopics, lambda op, caller: sizes_of(self._node.hall, op.names))
         broker.also(MeasureTraffic, lambda op, caller: traffic_of(self._node.hall))
         self._node.service.store(topics)
-
-
-def _placed_queue(hall: Hall, name: str) -> PlacedQueue | None:
-    """A queue from the local catalogue, also before its groups are known."""
-    queue = hall.running_queue(name)
-    return PlacedQueue(name, queue.settings, queue.entry.topic_id) if queue is not None else None
 
 
 async def _quietly(work: Awaitable[None]) -> None:

@@ -224,11 +224,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=7,
+            le=8,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 7
+    ] = 8
     scale_hook: Annotated[
         str | None,
         Meta(

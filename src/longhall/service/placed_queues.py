@@ -16,13 +16,15 @@ the queue yet gets it from the hall's leader before it is asked again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar, final
 
 import msgspec
 
 from longhall.broker.configuration import ANY_HOST
+from longhall.broker.hall import Hall
 from longhall.broker.pending import Pending
+from longhall.broker.queues.upkeep.rewind import Destination
 from longhall.cluster.placement.merged_replies import all_counts, all_depths, all_moves, one_move, parts_of_move
 from longhall.cluster.placement.placement_rules import lane_of, lane_of_moved
 from longhall.cluster.rpc.leader_client import OnLate
@@ -93,11 +95,25 @@ class Groups(Protocol):
 
 
 class PlacedQueue(msgspec.Struct, frozen=True):
-    """A queue from the local catalogue."""
+    """A queue from the local catalogue, with the topic that has its messages. `incarnation` is what its groups know it
+    by: the id of the topic that it owns, or its own id.
+    """
 
     name: str
     settings: QueueSettings
     topic_id: bytes
+    topic: str
+    incarnation: bytes
+
+
+def placed_queue(hall: Hall, name: str) -> PlacedQueue | None:
+    """A queue from the catalogue of a hall, also before its groups are known."""
+    queue = hall.running_queue(name)
+    if queue is None:
+        return None
+    entry = queue.entry
+    incarnation = entry.topic_id if entry.owns_topic else entry.queue_id
+    return PlacedQueue(name, queue.settings, entry.topic_id, hall.topic_name(entry.topic_id), incarnation)
 
 
 @final
@@ -176,12 +192,12 @@ class PlacedQueues:
     async def _ask(
         self, queue: PlacedQueue, number: int, operation: Operation[R], caller: Caller, *, now: bool = False
     ) -> R:
-        """Ask one group. The topic id excludes an earlier queue of the same name that is not removed there yet."""
+        """Ask one group. The incarnation excludes an earlier queue of the same name that is not removed there yet."""
         try:
-            return await self._groups.call(number, operation, caller, now=now, incarnation=queue.topic_id)
+            return await self._groups.call(number, operation, caller, now=now, incarnation=queue.incarnation)
         except LonghallError as error:
             await self._put_there(queue, error)
-        return await self._groups.call(number, operation, caller, now=now, incarnation=queue.topic_id)
+        return await self._groups.call(number, operation, caller, now=now, incarnation=queue.incarnation)
 
     async def _put_there(self, queue: PlacedQueue, error: LonghallError) -> None:
         """Create the queue in a group that should have it and does not know it. Raises every other error."""
@@ -189,7 +205,7 @@ class PlacedQueues:
             raise error
         if not self._groups.leads:
             raise LonghallError(Code.NOT_READY, f"The queue '{queue.name}' is not everywhere yet; try again.")
-        await self._groups.furnish(queue.name)
+        await self._groups.furnish(queue.topic)
 
     def _group_of(self, queue: PlacedQueue, text: str, wrong: Code) -> tuple[int, str]:
         """The group that a receipt or upload id came from, and its value in that group."""
@@ -262,12 +278,12 @@ class PlacedQueues:
     async def _receive_messages(self, queue: PlacedQueue, op: ops.ReceiveMessages, caller: Caller) -> list[Delivery]:
         wait_ms = op.wait_ms if op.wait_ms >= 0 else queue.settings.wait_ms
         op = msgspec.structs.replace(op, wait_ms=wait_ms)
-        groups, topic_id = queue.settings.wings, queue.topic_id
+        groups, incarnation = queue.settings.wings, queue.incarnation
         try:
-            number, deliveries = await self._receive.receive(groups, op, caller, topic_id)
+            number, deliveries = await self._receive.receive(groups, op, caller, incarnation)
         except LonghallError as error:
             await self._put_there(queue, error)
-            number, deliveries = await self._receive.receive(groups, op, caller, topic_id)
+            number, deliveries = await self._receive.receive(groups, op, caller, incarnation)
         for delivery in deliveries:
             if delivery.receipt:
                 delivery.receipt = f"{number}{BETWEEN}{delivery.receipt}"
@@ -358,6 +374,17 @@ class PlacedQueues:
             part = {place: offset for place, offset in op.to.items() if place % len(groups) == lane}
             if part:
                 await self._ask(queue, number, ops.RewindQueue(queue.name, part), caller)
+
+    async def fork_starts(self, queue: PlacedQueue, start: Destination, caller: Caller) -> dict[int, int]:
+        """The offsets at which a fork of a queue begins, by partition, from all its groups."""
+        groups = queue.settings.wings
+        starts: dict[int, int] = {}
+        for lane, number in enumerate(groups):
+            own = start
+            if isinstance(start, Mapping):
+                own = {place: offset for place, offset in start.items() if place % len(groups) == lane}
+            starts.update(await self._ask(queue, number, ops.LocateFork(queue.name, own), caller))
+        return starts
 
     async def _page(
         self, queue: PlacedQueue, op: ops.PeekMessages | ops.ListLeases | ops.SearchMessages, caller: Caller

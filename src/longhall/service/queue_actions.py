@@ -51,6 +51,7 @@ QUEUE_ACTIONS: Final[dict[type[Operation[Any]], Action]] = dict(
         _on(ops.ReadPart, lambda queues, op, caller: queues.read_part(op.queue, op.receipt, op.number)),
         _on(ops.RewindQueue, lambda queues, op, caller: queues.rewind(op.queue, op.to)),
         _on(ops.ForkQueue, lambda queues, op, caller: queues.fork(op.queue, op.name, op.start, op.settings)),
+        _on(ops.LocateFork, lambda queues, op, caller: queues.fork_starts(op.queue, op.start)),
         _on(
             ops.PeekMessages, lambda queues, op, caller: queues.peek(op.queue, op.count_max, op.from_offset, op.settled)
         ),

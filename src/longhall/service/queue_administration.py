@@ -19,9 +19,17 @@ from longhall.broker.default_placement import (
     groups_support,
     lanes_of,
 )
-from longhall.broker.feature_gates import check_group_audits, check_outbox, check_placement
+from longhall.broker.feature_gates import (
+    check_group_audits,
+    check_group_queues,
+    check_outbox,
+    check_placement,
+    may_place_retries,
+)
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
+from longhall.broker.queues.upkeep.rewind import fork_settings
+from longhall.broker.queues.upkeep.side_topics import existing_side_topics
 from longhall.cluster.placement.placement_rules import check_letters, check_queue
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
@@ -46,6 +54,8 @@ class PlacementAuthority(Protocol):
     async def furnish(self, name: str) -> None: ...
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None: ...
+
+    async def clear_queue(self, name: str, queue_id: bytes, wings: list[int]) -> None: ...
 
 
 @final
@@ -83,7 +93,7 @@ class QueueAdministration:
         check_queue(settings)
         if self._queues.view(op.queue) is not None:
             raise LonghallError(Code.QUEUE_EXISTS, f"The name '{op.queue}' is taken.")
-        groups = self._groups_of_audit(op.queue, settings) or self._groups_of_letters(settings)
+        groups = self._groups_of_side(op.queue, settings) or self._groups_of_letters(settings)
         groups = groups or await self._groups.choose(settings.placement, op.queue)
         return await self._create_in(op, settings, groups)
 
@@ -97,10 +107,10 @@ class QueueAdministration:
         if placement != IN_THE_HALL and letters is not None and follows_letters(settings, self._supports):
             groups = list(letters.wings)
             check_queue(settings)
-        audit = self._audit_topic(op.queue, settings)
-        if audit is not None:  # Of an earlier queue, or of an operator: the queue goes there.
-            groups = list(audit.options.wings)
-            placement = audit.configuration.get(PLACEMENT, IN_THE_HALL)
+        side = self._side_topic(op.queue, settings)
+        if side is not None:  # Of an earlier queue, or of an operator: the queue goes there.
+            groups = list(side.options.wings)
+            placement = side.configuration.get(PLACEMENT, IN_THE_HALL)
             settings = msgspec.structs.replace(settings, placement=placement)
             check_queue(settings)
         return await self._create_in(op, settings, groups)
@@ -121,17 +131,40 @@ class QueueAdministration:
         return view
 
     async def _create_over(self, op: ops.CreateQueue) -> QueueView:
-        if self._groups.is_placed(op.topic):
+        topic = self._hall.topic(op.topic)
+        if topic is None or not topic.options.wings:
+            return await self._queues.declare(op.queue, op.topic, op.settings)
+        return await self._declare(op.queue, topic, op.settings, {})
+
+    async def _declare(self, name: str, topic: Topic, settings: QueueSettings, starts: dict[int, int]) -> QueueView:
+        """Create a queue over a topic in groups, which then have it too. Its placement is that of the topic."""
+        placement = topic.configuration[PLACEMENT]
+        if settings.placement not in (UNPLACED, placement):
             raise LonghallError(
-                Code.INVALID_CONFIGURATION, f"'{op.topic}' is placed in groups: it cannot have queues of its own."
+                Code.INVALID_CONFIGURATION,
+                f"A queue over a topic is where the topic is: '{topic.name}' has the placement '{placement}'.",
             )
-        return await self._queues.declare(op.queue, op.topic, op.settings)
+        check_group_queues(self._hall)
+        settings = msgspec.structs.replace(
+            settings, placement=placement, wings=tuple(topic.options.wings), partitions=len(topic.partitions)
+        )
+        check_queue(settings)
+        self._check_audit(settings)
+        self._check_letters(name, settings)
+        view = await self._queues.declare_placed(name, topic.topic_id, settings, starts)
+        await self._groups.furnish(topic.name)
+        return view
 
     async def _delete(self, op: ops.DeleteQueue, caller: Caller) -> None:
         queue = self._placed.find(op.queue)
         await self._queues.delete(op.queue)
-        if queue is not None:
-            await self._groups.clear(op.queue, queue.topic_id, list(queue.settings.wings))
+        if queue is None:
+            return
+        groups = list(queue.settings.wings)
+        if queue.incarnation == queue.topic_id:
+            await self._groups.clear(op.queue, queue.topic_id, groups)
+        else:
+            await self._groups.clear_queue(op.queue, queue.incarnation, groups)
 
     async def _configure(self, op: ops.ConfigureQueue, caller: Caller) -> None:
         view = self._queues.view(op.queue)
@@ -147,8 +180,9 @@ class QueueAdministration:
             self._check_audit(settings)
         self._check_letters(op.queue, settings)
         await self._queues.configure(op.queue, settings)
-        if settings.wings:
-            await self._groups.furnish(op.queue)
+        queue = self._placed.find(op.queue)
+        if queue is not None:
+            await self._groups.furnish(queue.topic)
 
     async def _switch(self, op: ops.SwitchQueue, caller: Caller) -> None:
         await self._queues.switch(op.queue, op.paused)
@@ -167,8 +201,17 @@ class QueueAdministration:
         await self._queues.purge(op.queue)
 
     async def _fork(self, op: ops.ForkQueue, caller: Caller) -> QueueView:
-        self._refuse_placed(op.queue, "be forked")
-        return await self._queues.fork(op.queue, op.name, op.start, op.settings)
+        queue = self._placed.find(op.queue)
+        if queue is None:
+            return await self._queues.fork(op.queue, op.name, op.start, op.settings)
+        check_group_queues(self._hall)
+        if self._queues.view(op.name) is not None:
+            raise LonghallError(Code.QUEUE_EXISTS, f"The name '{op.name}' is taken.")
+        starts = await self._placed.fork_starts(queue, op.start, caller)
+        topic = self._hall.catalogue.by_id.get(queue.topic_id)
+        if topic is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{op.queue}' was deleted.")
+        return await self._declare(op.name, topic, fork_settings(op.settings or queue.settings), starts)
 
     async def _receive_from_any(self, op: ops.ReceiveFromAny, caller: Caller) -> Any:
         if all(self._placed.find(name) is None for name in op.weights):
@@ -196,22 +239,22 @@ class QueueAdministration:
     async def _cancel_move(self, op: ops.CancelMove, caller: Caller) -> MoveTask:
         return await self._placed.cancel_move(op, caller) or await self._queues.cancel_move(op.task_id, op.queue)
 
-    def _refuse_placed(self, name: str, what: str) -> None:
-        if self._placed.find(name) is not None:
-            raise LonghallError(Code.INVALID_REQUEST, f"The queue '{name}' is placed in groups: it cannot {what}.")
-
     def _check_audit(self, settings: QueueSettings) -> None:
         if settings.audit != "off":
             check_group_audits(self._hall)
 
-    def _audit_topic(self, name: str, settings: QueueSettings) -> Topic | None:
-        """The audit topic of a queue that is about to be created, if it exists already."""
-        return self._hall.topic(name + AUDIT) if settings.audit != "off" else None
+    def _side_topic(self, name: str, settings: QueueSettings) -> Topic | None:
+        """A side topic of a queue that is about to be created, if it exists already: it outlives its queue."""
+        found = existing_side_topics(self._hall, name, settings)
+        if not may_place_retries(self._hall):
+            found = [topic for topic in found if topic.name.endswith(AUDIT)]
+        return found[0] if found else None
 
-    def _groups_of_audit(self, name: str, settings: QueueSettings) -> list[int]:
-        """The group of the audit topic, if that exists: it outlives the queue for which it was created."""
-        audit = self._audit_topic(name, settings)
-        return list(audit.options.wings) if audit is not None and settings.placement == SHARE else []
+    def _groups_of_side(self, name: str, settings: QueueSettings) -> list[int]:
+        """The group of a side topic that exists, for a queue with the placement `share`."""
+        side = self._side_topic(name, settings)
+        wings = list(side.options.wings) if side is not None and settings.placement == SHARE else []
+        return wings if len(wings) == 1 else []
 
     def _groups_of_letters(self, settings: QueueSettings) -> list[int]:
         """The groups of the dead-letter queue if that is a share: in the same group a move is one atomic step."""

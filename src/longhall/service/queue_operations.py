@@ -112,6 +112,12 @@ class ForkQueue(QueueOperation[QueueView]):
     settings: QueueSettings | None = None
 
 
+class LocateFork(QueueOperation[dict[int, int]]):
+    """The offsets at which a fork of this queue would begin, by partition: of the partitions that a group stores."""
+
+    start: Destination = "start"
+
+
 # Messages
 
 

@@ -28,7 +28,7 @@ from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.queues.messages import Outgoing
 from longhall.queues.settings import QueueSettings
-from longhall.service.queue_operations import CreateQueue, ReceiveMessages, SendMessages
+from longhall.service.queue_operations import CreateQueue, DeleteQueue, ForkQueue, ReceiveMessages, SendMessages
 from simulation.replicas.group_processes import GroupProcesses
 from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.world import Simulation
@@ -110,6 +110,57 @@ async def use_again(fleet: SimulatedCluster, wards: GroupProcesses, away: set[in
     return lives_in(wards, AWAY, "t") == {second.topic_id}
 
 
+def queues_in(wards: GroupProcesses, number: int, name: str) -> set[bytes]:
+    """The ids under which the leader of a wing has this queue."""
+    for fleet in wards.wings.values():
+        leader = fleet.leader()
+        if fleet.wing is not None and fleet.wing.number == number and leader is not None:
+            entry = leader.hall.catalogue.queues.by_name.get(name)
+            return {entry.queue_id} if entry is not None else set()
+    return set()
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(what)
+
+
+async def queue_again(fleet: SimulatedCluster, wards: GroupProcesses, away: set[int]) -> bool:
+    """Whether the wing that was away has the new queue over a topic in the end, from its offset on, and that alone."""
+    fleet.start()
+    await fleet.up(60)
+    node = fleet.nodes[fleet.leader_number()]
+    await node.service.dispatch(CreateQueue("q", QueueSettings(placement="any-host", settled="keep")))
+    sent = [Outgoing(body=b"%d" % number) for number in range(30)]
+    await node.service.dispatch(SendMessages("q", sent))
+    await node.service.dispatch(ForkQueue("q", "x"))
+    first = node.hall.catalogue.queues.by_name["x"].queue_id
+    assert all(queues_in(wards, number, "x") == {first} for number in (1, 2, 3))
+
+    away.add(AWAY)
+    await node.service.dispatch(DeleteQueue("x"))
+    assert queues_in(wards, AWAY, "x") == {first}
+    away.clear()
+    await until(lambda: not queues_in(wards, AWAY, "x"), "the comparison removes the deleted queue")
+    away.add(AWAY)
+    with pytest.raises(LonghallError):
+        await node.service.dispatch(ForkQueue("q", "x", {0: 1, 1: 1, 2: 1}))
+    away.clear()
+    await node.service.dispatch(ForkQueue("q", "x"))
+    second = node.hall.catalogue.queues.by_name["x"].queue_id
+    away.add(AWAY)
+    await node.service.dispatch(DeleteQueue("x"))
+    node.cluster_node.group_directory.look_s = 1e9  # type: ignore[union-attr]
+    away.clear()
+    await node.service.dispatch(CreateQueue("x", QueueSettings(), topic="q"))  # It makes way at once.
+    third = node.hall.catalogue.queues.by_name["x"].queue_id
+    assert third != second
+    return queues_in(wards, AWAY, "x") == {third}
+
+
 async def depose(fleet: SimulatedCluster, wards: GroupProcesses) -> bool:
     """A leader that does not know yet that another one leads looks into the wings, and finds what that one has made.
     Whether it stays in all of them, while the leader goes on to believe that it leads.
@@ -126,11 +177,14 @@ async def depose(fleet: SimulatedCluster, wards: GroupProcesses) -> bool:
     leader = await other_leader(fleet, deposed)
     made = await create_topic(leader.hall, "t", 3, PLACED)
     assert made is not None
+    await leader.service.dispatch(CreateQueue("over", QueueSettings(), topic="old"))
+    queue_id = leader.hall.catalogue.queues.by_name["over"].queue_id
     kept: list[bool] = []
     for _ in range(60):
         await asyncio.sleep(0.1)
         led = [number for number in made.options.wings if is_led(wards, number)]  # One may just hand over.
         kept.append(all(lives_in(wards, number, "t") == {made.topic_id} for number in led))
+        kept.append(all(queues_in(wards, number, "over") == {queue_id} for number in led))
     return all(kept) and cluster_node.session.leads(CATALOGUE_SHARD)
 
 
@@ -204,6 +258,14 @@ def test_a_wing_is_named_for_a_topic_when_it_has_that_and_not_an_earlier_one(mon
     part(monkeypatch, away)
     monkeypatch.setattr(topic_presence, "YOUNG_MS", 3000)
     assert run(monkeypatch, lambda fleet, wards: use_again(fleet, wards, away))
+
+
+def test_a_wing_that_was_away_has_the_queue_over_a_topic_and_not_an_earlier_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    away: set[int] = set()
+    part(monkeypatch, away)
+    assert run(monkeypatch, lambda fleet, wards: queue_again(fleet, wards, away))
 
 
 def test_what_a_deposed_leader_does_not_know_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

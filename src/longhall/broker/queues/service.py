@@ -41,7 +41,7 @@ from longhall.broker.queues.upkeep.expirer import Expirer
 from longhall.broker.queues.upkeep.measurement import counts_of, depth_of
 from longhall.broker.queues.upkeep.recent_deletions import RecentDeletions
 from longhall.broker.queues.upkeep.resizer import Resizer
-from longhall.broker.queues.upkeep.rewind import START, Destination, fork, rewind
+from longhall.broker.queues.upkeep.rewind import START, Destination, fork, fork_starts, rewind
 from longhall.broker.queues.write import together, write_queue, write_staging
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
@@ -74,6 +74,7 @@ _log = logging.getLogger("longhall.queues")
 # The verb `list` hides the type of that name inside the class.
 Views = list[QueueView]
 Names = list[str]
+Starts = dict[int, int]
 Outgoings = list[Outgoing]
 Accepteds = list[Accepted]
 Deliveries = list[Delivery]
@@ -362,6 +363,14 @@ class QueueService:
     ) -> QueueView:
         """A second queue with a cursor of its own over the same log, from there on."""
         return _view(await fork(self._hall, self._find(name), new_name, start, settings))
+
+    async def fork_starts(self, name: str, start: Destination = START) -> Starts:
+        """Where a fork would begin, by partition: of the partitions that this group stores."""
+        return await fork_starts(self._hall, self._find(name), start)
+
+    async def declare_placed(self, name: str, topic_id: bytes, settings: QueueSettings, starts: Starts) -> QueueView:
+        """Create a queue over a topic that other groups store; they begin at these offsets, by partition."""
+        return _view(await queue_administration.declare_placed(self._hall, name, topic_id, settings, starts))
 
     async def peek(self, name: str, count_max: int, from_offset: int | str = "", settled: bool = False) -> Page:
         """Messages with their state, without taking them; `settled` shows what is done with as well."""

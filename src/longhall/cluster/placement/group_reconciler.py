@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, final
 
 import msgspec
 
-from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import IN_THE_HALL, SHARE
 from longhall.broker.hall import Hall
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
@@ -22,28 +21,28 @@ from longhall.broker.waiting import committed
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.balance_rules import LedGroup
 from longhall.cluster.placement.group_directory import GroupDirectory
+from longhall.cluster.placement.group_furnisher import GroupFurnisher
 from longhall.cluster.placement.group_loads import HALL, GroupLoads
 from longhall.cluster.placement.group_measures import traffic_of
 from longhall.cluster.placement.placement_rules import (
     NAMED,
     by_load,
-    configuration_in_wing,
     home_of,
     hosts_for,
     leaders_for,
     next_hosts,
-    settings_in_wing,
     wing_of_host,
 )
 from longhall.cluster.placement.topic_operations import (
-    ApplyTopic,
     GroupTraffic,
     ListTopics,
     MeasureTraffic,
+    RemovePlacedQueue,
     RemoveTopic,
     TopicSpec,
     fingerprint,
 )
+from longhall.cluster.placement.topic_specs import spec_of
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.coordination.ports import Conflict, CoordinationError, Coordinator, Ids, ReplicationGroup
 from longhall.errors import Code, LonghallError
@@ -89,6 +88,7 @@ class GroupReconciler(GroupDirectory):
         """With `spreads` every host has a wing from the start, and what is created without a placement goes there."""
         super().__init__(hall, session, coordinator, incarnation, secrets, spreads=spreads)
         self._confirm = confirm
+        self._furnisher = GroupFurnisher(hall, self, confirm)
         self._loads = GroupLoads()
         self._hosts_since = HostsSeen(frozenset(), 0.0)
         self._tending: asyncio.Task[None] | None = None
@@ -209,7 +209,7 @@ class GroupReconciler(GroupDirectory):
         topic = self._hall.catalogue.topics.get(name)
         if topic is None:
             return
-        spec = self._spec(topic)
+        spec = spec_of(self._hall, topic)
         for number in topic.options.wings:
             self._presence.begins(number, topic, self._hall.time.now_ms())
         try:
@@ -218,35 +218,17 @@ class GroupReconciler(GroupDirectory):
             self._looked_s = -LOOK_S  # The next comparison corrects it.
             raise
 
-    def _spec(self, topic: Topic) -> TopicSpec:
-        entry = self._hall.catalogue.queues.by_name.get(topic.name)
-        return TopicSpec(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=len(topic.partitions),
-            configuration=configuration_in_wing(topic.configuration, len(topic.options.wings)),
-            queue=settings_in_wing(entry.settings) if entry is not None else None,
-        )
-
     async def _furnish_one(self, number: int, spec: TopicSpec) -> None:
-        try:
-            await self.call(number, ApplyTopic(spec))
-        except LonghallError as error:
-            if error.code is not Code.TOPIC_EXISTS:
-                raise
-            await self._make_way(number, spec)
-            await self.call(number, ApplyTopic(spec))
+        await self._furnisher.apply(number, spec)
         self._presence.has(number, spec.topic_id)
 
-    async def _make_way(self, number: int, spec: TopicSpec) -> None:
-        """Remove an earlier topic of the same name from a wing: it was deleted here while the wing was away."""
-        inventory = await self.call(number, ListTopics())
-        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
-        await self._confirm()
-        known = self._hall.catalogue.topics.get(spec.name)
-        left = next((topic_id for name, topic_id, _ in inventory if name == spec.name), None)
-        if left is not None and known is not None and known.topic_id == spec.topic_id != left:
-            await self.call(number, RemoveTopic(spec.name, left))
+    async def clear_queue(self, name: str, queue_id: bytes, wings: Sequence[int]) -> None:
+        for number in wings:
+            try:
+                await self.call(number, RemovePlacedQueue(name, queue_id), now=True)
+            except LonghallError as error:
+                self._looked_s = -LOOK_S  # The next comparison removes it.
+                _log.info("the removal of a queue from a wing is retried", extra={"wing": number, "reason": str(error)})
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
         for number in wings:
@@ -384,15 +366,20 @@ class GroupReconciler(GroupDirectory):
     async def _compare(self, wing: ReplicationGroup) -> None:
         """Compare the topics of a wing with the catalogue: remove surplus topics, and apply the missing ones."""
         found = await self.call(wing.number, ListTopics())
+        queues = await self._furnisher.list_queues(wing.number)
         placed = {
-            name: (topic.topic_id, fingerprint(self._spec(topic)))
+            name: (topic.topic_id, fingerprint(spec_of(self._hall, topic)))
             for name, topic in self._hall.catalogue.topics.items()
             if wing.number in topic.options.wings
         }
+        gone = [row for row in queues if row[1] not in self._hall.catalogue.queues.by_id]
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # A deletion counts once it is committed.
         await self._confirm()
         if not self.leads:
             return
+        for name, queue_id in gone:
+            _log.info("a deleted queue is removed from a wing", extra={"wing": wing.name, "queue": name})
+            await self.call(wing.number, RemovePlacedQueue(name, queue_id))
         for name, topic_id, _ in found:
             if name not in placed or placed[name][0] != topic_id:
                 _log.info("a deleted topic is removed from a wing", extra={"wing": wing.name, "topic": name})

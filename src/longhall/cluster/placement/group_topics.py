@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from typing import final
 
+import msgspec
+
 from longhall.broker.catalogue import Topic
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
-from longhall.cluster.placement.topic_operations import TopicSpec, fingerprint
+from longhall.cluster.placement.topic_operations import QueueSpec, TopicSpec, fingerprint
 from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
 
@@ -35,28 +37,47 @@ class GroupTopics:
             if topic.options.wings
         ]
 
-    def check_incarnation(self, name: str, topic_id: bytes) -> None:
-        """Raises UNKNOWN_QUEUE if the topic of this name has another id."""
-        topic = self._hall.catalogue.topics.get(name)
-        if topic is None or topic.topic_id != topic_id:
+    def list_queues(self) -> list[tuple[str, bytes]]:
+        """Names and ids of the queues over topics that were placed here, without cursors of share groups."""
+        return [
+            (name, entry.queue_id)
+            for name, entry in self._hall.catalogue.queues.by_name.items()
+            if not entry.owns_topic and entry.settings.wings
+        ]
+
+    def check_incarnation(self, name: str, incarnation: bytes) -> None:
+        """Raises UNKNOWN_QUEUE if the queue of this name is another one: a queue is known by the id of the topic that
+        it owns, and a queue over a topic by its own.
+        """
+        entry = self._hall.catalogue.queues.by_name.get(name)
+        if entry is None or incarnation != (entry.topic_id if entry.owns_topic else entry.queue_id):
             raise LonghallError(Code.UNKNOWN_QUEUE, f"This group does not have the queue '{name}' that is meant.")
 
     async def apply(self, spec: TopicSpec) -> None:
-        """Create the topic or change it to this. TOPIC_EXISTS if another topic has the name."""
+        """Create the topic or change it to this, with its queues. TOPIC_EXISTS or QUEUE_EXISTS if another one has the
+        name.
+        """
         async with self._changing:
-            hall = self._hall
-            topic = hall.catalogue.topics.get(spec.name)
+            topic = self._hall.catalogue.topics.get(spec.name)
+            if topic is not None and not topic.options.wings:  # A retry topic that the version before created here.
+                await delete_topic(self._hall, spec.name)
+                topic = None
             if topic is None:
                 await self._create(spec)
-                return
-            if topic.topic_id != spec.topic_id:
+            elif topic.topic_id != spec.topic_id:
                 raise LonghallError(Code.TOPIC_EXISTS, f"another topic is called {spec.name!r} in this group")
-            if len(topic.partitions) < spec.partitions:
-                await add_partitions(hall, spec.name, spec.partitions)
-            if spec.queue is not None:
-                await self._apply_queue(spec.name, spec.queue)
-            if topic.configuration != spec.configuration:
-                await configure_topic(hall, spec.name, spec.configuration)
+            else:
+                await self._change(topic, spec)
+            for queue in spec.over:
+                await self._apply_over(spec.topic_id, queue)
+
+    async def _change(self, topic: Topic, spec: TopicSpec) -> None:
+        if len(topic.partitions) < spec.partitions:
+            await add_partitions(self._hall, spec.name, spec.partitions)
+        if spec.queue is not None:
+            await self._apply_queue(spec.name, spec.queue)
+        if topic.configuration != spec.configuration:
+            await configure_topic(self._hall, spec.name, spec.configuration)
 
     async def remove(self, name: str, topic_id: bytes) -> None:
         """Delete the topic with this name and id; messages for its dead-letter queue move there first."""
@@ -64,10 +85,20 @@ class GroupTopics:
             topic = self._hall.catalogue.topics.get(name)
             if topic is None or topic.topic_id != topic_id:
                 return
-            if self._queues.view(name) is not None:
+            entry = self._hall.catalogue.queues.by_name.get(name)
+            if entry is not None and entry.owns_topic and entry.topic_id == topic_id:
+                for fork in self._hall.catalogue.queues.over_topic(topic_id):  # The hall has deleted them before.
+                    await self._queues.delete(fork.name)
                 await self._queues.delete(name)
             if name in self._hall.catalogue.topics:
                 await delete_topic(self._hall, name)
+
+    async def remove_queue(self, name: str, queue_id: bytes) -> None:
+        """Delete the queue over a topic with this name and id; messages for its dead-letter queue move there first."""
+        async with self._changing:
+            entry = self._hall.catalogue.queues.by_name.get(name)
+            if entry is not None and entry.queue_id == queue_id and not entry.owns_topic:
+                await self._queues.delete(name)
 
     async def _create(self, spec: TopicSpec) -> None:
         if spec.queue is None:
@@ -82,12 +113,32 @@ class GroupTopics:
         elif view.settings != settings:
             await self._queues.configure(name, settings)
 
+    async def _apply_over(self, topic_id: bytes, spec: QueueSpec) -> None:
+        entry = self._hall.catalogue.queues.by_name.get(spec.name)
+        if entry is None:
+            starts, queue_id = spec.starts, spec.queue_id
+            await queue_administration.declare_placed(
+                self._hall, spec.name, topic_id, spec.settings, starts, queue_id=queue_id
+            )
+        elif entry.queue_id != spec.queue_id:
+            raise LonghallError(Code.QUEUE_EXISTS, f"another queue is called {spec.name!r} in this group")
+        elif entry.settings != spec.settings:
+            await self._queues.configure(spec.name, spec.settings)
+
     def _spec(self, name: str, topic: Topic) -> TopicSpec:
-        entry = self._hall.catalogue.queues.by_name.get(name)
+        queues = self._hall.catalogue.queues
+        entry = queues.by_name.get(name)
+        is_owned = entry is not None and entry.owns_topic and entry.topic_id == topic.topic_id
+        over = [
+            QueueSpec(name=one.name, queue_id=one.queue_id, settings=one.settings)
+            for one in queues.over_topic(topic.topic_id)
+            if one.settings.wings
+        ]
         return TopicSpec(
             name=name,
             topic_id=topic.topic_id,
             partitions=len(topic.partitions),
             configuration=topic.configuration,
-            queue=entry.settings if entry is not None else None,
+            queue=entry.settings if entry is not None and is_owned else None,
+            queues=over or msgspec.UNSET,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -43,6 +43,16 @@ SEGMENT_MS_MIN: Final = 60_000
 SEGMENT_MS_MAX: Final = 70 * 24 * 3_600_000
 
 _log = logging.getLogger("longhall.queues")
+
+
+class PlacedOrigin(NamedTuple):
+    """What the catalogue stores of a queue over a placed topic: its id, and the offsets at which its groups begin."""
+
+    queue_id: bytes = b""
+    starts: Mapping[int, int] = NOWHERE
+
+
+HERE: Final = PlacedOrigin()  # Of a queue that no other group stores.
 
 
 async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes = b"") -> RunningQueue:
@@ -96,6 +106,24 @@ async def declare_from(
     return await _declare(hall, name, settings, None, topic_id, starts)
 
 
+async def declare_placed(
+    hall: Hall, name: str, topic_id: bytes, settings: QueueSettings, starts: Mapping[int, int], queue_id: bytes = b""
+) -> RunningQueue:
+    """Create a queue over a topic that other groups store, from these offsets on, by partition; from the beginning of
+    the log on for others. The main hall notes the offsets for the groups; a group passes the queue id of the main hall.
+    """
+    topic = hall.catalogue.by_id.get(topic_id)
+    if topic is None:
+        raise LonghallError(Code.UNKNOWN_TOPIC_ID, "There is no topic of this id.")
+    here = {
+        partition.log.partition: max(starts[partition.number], partition.log.start_offset)
+        for partition in hall.routes[topic.name]
+        if partition.number in starts and not partition.elsewhere
+    }
+    noted = NOWHERE if hall.options.wing else starts
+    return await _declare(hall, name, settings, None, topic_id, here, PlacedOrigin(queue_id, noted))
+
+
 async def _declare(
     hall: Hall,
     name: str,
@@ -103,6 +131,7 @@ async def _declare(
     topic: TopicCreated | None,
     topic_id: bytes | None,
     starts: Mapping[int, int] = NOWHERE,
+    origin: PlacedOrigin = HERE,
 ) -> RunningQueue:
     if topic is None and settings.priorities > 1:
         raise LonghallError(Code.INVALID_CONFIGURATION, "A queue over a topic delivers in the topic's order.")
@@ -131,7 +160,14 @@ async def _declare(
     assert identity is not None
     number = topic.partitions[-1] + 1 if topic is not None else hall.catalogue.next_partition
     declared = hall.catalogue.queues.decide_declare(
-        name, hall.world.entropy.bytes(16), number, identity, topic is not None, settings, hall.time.now_ms()
+        name,
+        origin.queue_id or hall.world.entropy.bytes(16),
+        number,
+        identity,
+        topic is not None,
+        settings,
+        hall.time.now_ms(),
+        origin.starts,
     )
     if isinstance(declared, Code):
         raise LonghallError(declared, f"Queue '{name}' cannot be made: {declared.value}.")

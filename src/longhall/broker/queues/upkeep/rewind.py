@@ -69,12 +69,21 @@ def _decide(queue: RunningQueue, places: dict[int, int], strict: bool) -> list[R
 async def fork(
     hall: Hall, queue: RunningQueue, name: str, start: Destination, settings: QueueSettings | None = None
 ) -> RunningQueue:
-    """Create a queue of this name on the same log, from there on; by default with the same settings.
+    """Create a queue of this name on the same log, from there on; by default with the same settings."""
+    starts = await fork_starts(hall, queue, start)
+    by_log = {queue.route[number].log.partition: offset for number, offset in starts.items()}
+    return await declare_from(hall, name, queue.entry.topic_id, fork_settings(settings or queue.settings), by_log)
 
-    A fork has no priorities: it delivers in the order of the shared log.
-    """
+
+def fork_settings(settings: QueueSettings) -> QueueSettings:
+    """The settings of a fork. It has no priorities: it delivers in the order of the shared log."""
+    return msgspec.structs.replace(settings, priorities=1, parts_max=1)
+
+
+async def fork_starts(hall: Hall, queue: RunningQueue, start: Destination) -> dict[int, int]:
+    """The offsets at which a fork begins, by partition: of the partitions that this group stores."""
     check_kept(queue)
-    route = [partition for partition in queue.lanes.values() if partition.number >= 0]
+    route = [partition for partition in queue.route if not partition.elsewhere]
     places = await _places(hall, route, start)
     starts: dict[int, int] = {}
     for partition in route:
@@ -83,13 +92,12 @@ async def fork(
             offset = places.get(lane, queue.queue.cursor(lane).floor())
         else:
             offset = places.get(lane, partition.high_watermark)
-        starts[lane] = offset
+        starts[partition.number] = offset
         if offset > partition.high_watermark:
             raise LonghallError(Code.OFFSET_OUT_OF_RANGE, f"The log ends at offset {partition.high_watermark}.")
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
-    chosen = msgspec.structs.replace(settings or queue.settings, priorities=1, parts_max=1)
-    return await declare_from(hall, name, queue.entry.topic_id, chosen, starts)
+    return starts
 
 
 def check_kept(queue: RunningQueue) -> None:
