@@ -54,6 +54,7 @@ class CreateQueue(QueueOperation[QueueView]):
     settings: QueueSettings
     topic: str = ""
     deleted_before_ms: int = 0  # QUEUE_DELETED_RECENTLY if a queue of this name was deleted within this time.
+    key_later: bool = False  # A master key that this node does not have refuses the messages, not the queue.
 
 
 class DeleteQueue(QueueOperation[None]):
@@ -74,6 +75,7 @@ class ConfigureQueue(QueueOperation[None]):
     """Change the settings of a queue."""
 
     settings: QueueSettings
+    key_later: bool = False  # As in CreateQueue.
 
 
 class SwitchQueue(QueueOperation[None]):

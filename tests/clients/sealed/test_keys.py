@@ -99,7 +99,6 @@ def test_without_its_key_nothing_is_taken_or_given(tmp_path: Path) -> None:
         for ask in (
             lambda: sqs.send_message(QueueUrl=url, MessageBody="in clear"),
             lambda: sqs.receive_message(QueueUrl=url),
-            lambda: sqs.create_queue(QueueName="other", Attributes=SEALED),
             lambda: sqs.create_queue(QueueName="other", Attributes={"SqsManagedSseEnabled": "true"}),
         ):
             with pytest.raises(ClientError, match="no master keys") as caught:
@@ -108,6 +107,27 @@ def test_without_its_key_nothing_is_taken_or_given(tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match="authori"):
             produce(node, "q", b"in clear")
         assert found_in(node.data, b"in clear") == []
+
+
+def test_a_queue_may_name_a_key_that_is_missing_but_takes_no_message_without_it(tmp_path: Path) -> None:
+    with Node(tmp_path / "data") as node:
+        sqs = sqs_at(node)
+        url = sqs.create_queue(QueueName="q", Attributes=SEALED)["QueueUrl"]
+        assert sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["KmsMasterKeyId"])["Attributes"] == SEALED
+        with pytest.raises(ClientError, match="no master keys") as caught:
+            sqs.send_message(QueueUrl=url, MessageBody="in clear")
+        assert caught.value.response["Error"]["Code"] == "KMS.NotFoundException"
+        assert found_in(node.data, b"in clear") == []
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/other"})
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"KmsMasterKeyId": ""})
+        sqs.send_message(QueueUrl=url, MessageBody="in clear")
+        sqs.set_queue_attributes(QueueUrl=url, Attributes=SEALED)
+        node.stop()
+        node.options = ["--keys", str(write_keys(tmp_path))]
+        node.start()
+        url = f"http://{node.sqs}/000000000000/q"
+        sqs_at(node).send_message(QueueUrl=url, MessageBody="sealed")
+        assert sorted(receive(sqs_at(node), url, 2)) == ["in clear", "sealed"]
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@
     edit a letter                                     the new body is sealed as the old one was
     uploads, a move to a queue that is not the source refused: they need clear text in the broker, or another key
     show, rotate and forget data keys                 carried out here, with the catalogue's leader
-    create and configure a queue                      the master key that the settings name has to exist here
+    create and configure a queue                      the master key that the settings name has to exist here, unless
+                                                      the door lets it come later, as SQS does
 
 The gate is in the process that has the client's connection, so the broker, its replicas and the connections between
 processes have ciphertext only. It knows no protocol and no storage.
@@ -30,7 +31,7 @@ from longhall.front.sealing.messages import MessageSealer
 from longhall.front.sealing.publications import PublicationSealer
 from longhall.front.sealing.receiver import OpeningReceiver
 from longhall.queues.messages import Accepted, Delivery, Letter, LetterPage, MoveTask, Page, QueueView, WriteBack
-from longhall.queues.settings import QueueSettings
+from longhall.queues.settings import MANAGED_KEY, QueueSettings
 from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
 from longhall.service import seal_operations as seal_ops
@@ -308,6 +309,8 @@ class SealingGate:
 
     def _check_settings(self, op: ops.CreateQueue | ops.ConfigureQueue, caller: Caller) -> None:
         sealed = op.settings.sealed
+        if op.key_later and sealed != MANAGED_KEY:
+            return  # Until the key exists, every message is refused.
         view = self._router.view(op.queue)
         if sealed and (view is None or view.settings.sealed != sealed):
             self.keys.master_of(sealed)

@@ -27,7 +27,7 @@ async def create_queue(door: Door, request: CreateQueueRequest, caller: Caller) 
     if "RedrivePolicy" in attributes:
         await check_dead_letters(door, name, settings, caller)
     try:
-        await door.service.call(CreateQueue(name, settings, "", door.reuse_ms), caller.identity)
+        await door.service.call(CreateQueue(name, settings, "", door.reuse_ms, key_later=True), caller.identity)
     except LonghallError as error:
         if error.code is not Code.QUEUE_EXISTS:
             raise

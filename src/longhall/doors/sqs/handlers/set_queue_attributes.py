@@ -18,5 +18,5 @@ async def set_queue_attributes(door: Door, request: SetQueueAttributesRequest, c
     settings = changed_settings(door, view.name, view.settings, request.attributes)
     if request.attributes.get("RedrivePolicy"):
         await check_dead_letters(door, view.name, settings, caller)
-    await door.service.call(ConfigureQueue(view.name, settings), caller.identity)
+    await door.service.call(ConfigureQueue(view.name, settings, key_later=True), caller.identity)
     return Nothing()
