@@ -22,6 +22,7 @@ from house.suite import (
     run_suite,
     summary,
 )
+from tests.examples import examples
 from tests.house.repository import ROOT, repository_files
 
 CONFTEST = """
@@ -68,6 +69,13 @@ def test_the_fast_tests_of_compiled_rooms_run_as_plain_python() -> None:
         mirrored = ROOT / "tests" / file.relative_to(source)
         assert file.parent == source or any(mirrored.is_relative_to(place) for place in places), file
     assert ROOT / "tests" / "house" not in places
+
+
+def test_the_plain_sources_try_a_share_of_the_examples_of_the_suite() -> None:
+    suite_plain = {"LONGHALL_TEST_EXAMPLES": "same", "LONGHALL_TEST_BUILD": PLAIN_SOURCES}
+    assert examples(400, suite_plain) == 100
+    assert examples(400, {**suite_plain, "LONGHALL_TEST_BUILD": "compiled"}) == 400
+    assert examples(400, {}) == 400, "whoever works on a room tries all of them"
 
 
 @pytest.mark.parametrize(("codes", "expected"), [([0, 0], 0), ([0, 5], 0), ([5, 1, 2], 1), ([0, -9], -9), ([2, 0], 2)])
