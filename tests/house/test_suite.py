@@ -12,6 +12,7 @@ from house.environment import hot_files
 from house.suite import (
     FAST,
     PLAIN_SOURCES,
+    WHICH_BUILD,
     Outcome,
     Part,
     alone,
@@ -61,8 +62,9 @@ def test_every_test_is_in_one_part_of_the_installed_build() -> None:
 def test_the_fast_tests_of_compiled_rooms_run_as_plain_python() -> None:
     part = plain()
     assert part.build == PLAIN_SOURCES
-    assert part.arguments[:3] == ("-q", "-m", FAST)
-    places = [ROOT / place for place in part.arguments[3:]]
+    assert part.arguments[:4] == ("-q", "-m", FAST, WHICH_BUILD)
+    assert (ROOT / WHICH_BUILD).is_file()
+    places = [ROOT / place for place in part.arguments[4:]]
     assert all(place.is_dir() for place in places)
     source = ROOT / "src" / "longhall"
     for file in hot_files():
