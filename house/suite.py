@@ -36,6 +36,8 @@ PLAIN_SOURCES: Final = "plain-sources"
 FAST: Final = "not slow and not clients"
 WIDTH: Final = 80
 
+WHICH_BUILD: Final = "tests/house/test_build.py"  # Shows that a part runs the build that it should.
+
 DETERMINISTIC: Final = "simulation"  # The part whose tests depend on no machine.
 
 # These parts mostly wait, for Spark and for leases and sessions to end; the simulation never waits.
@@ -71,7 +73,7 @@ class Outcome(NamedTuple):
 
 def plain() -> Part:
     """The part that runs on the plain sources: the fast tests of every room that has compiled files."""
-    return Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST, *plain_places()))
+    return Part("plain Python, fast tests", PLAIN_SOURCES, ("-q", "-m", FAST, WHICH_BUILD, *plain_places()))
 
 
 def plain_places() -> list[str]:

@@ -347,7 +347,7 @@ class SimulatedFile:
     def read_at(self, position: int, size: int) -> bytes:
         self._disk.reading(self.path)
         self._check_open()
-        return bytes(self.inode.content[position : position + size])
+        return bytes(memoryview(self.inode.content)[position : position + size])  # One copy: files are large.
 
     def read_at_nowait(self, position: int, size: int) -> bytes | None:
         data = self.read_at(position, size)

@@ -94,7 +94,10 @@ class Inode:
 
     def survivor(self, chance: random.Random) -> Inode:
         """The file after a power cut."""
-        return Inode(bytes(_torn(self.stable, self._pending, chance)))
+        survivor = Inode()
+        survivor.content = _torn(self.stable, self._pending, chance)
+        survivor.stable = bytearray(survivor.content)
+        return survivor
 
     def empty(self) -> None:
         """Remove all bytes."""

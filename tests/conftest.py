@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from house.environment import ROOT, STATE, installed_is_current
+from tests.examples import examples
 from tests.left_out import report_left_out
 
 SOURCE = str(ROOT / "src")
@@ -25,6 +26,7 @@ settings.register_profile(
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
+    max_examples=examples(),
     derandomize=os.environ.get("LONGHALL_TEST_EXAMPLES") == "same",
 )
 settings.load_profile("longhall")

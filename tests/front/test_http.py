@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from longhall.front.admission import Arrival, Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.http import SLOTS_MAX, HttpConnection
+from tests.examples import examples
 
 
 class Pipe:
@@ -191,7 +192,7 @@ ENDS = st.sampled_from(
 STEPS = st.lists(st.sampled_from(["deliver", "turn", "answer", "answer last", "stall", "go on"]), max_size=100)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(REQUESTS, ENDS, st.lists(st.integers(0, 400_000), max_size=8), STEPS, st.sampled_from([6_000, 20_000, 1 << 20]))
 def test_every_connection_ends_and_releases_its_memory(
     requests: list[tuple[str, int]], end: bytes, cuts: list[int], steps: list[str], budget_bytes: int

@@ -12,6 +12,7 @@ from house.environment import hot_files
 from house.suite import (
     FAST,
     PLAIN_SOURCES,
+    WHICH_BUILD,
     Outcome,
     Part,
     alone,
@@ -22,6 +23,7 @@ from house.suite import (
     run_suite,
     summary,
 )
+from tests.examples import examples
 from tests.house.repository import ROOT, repository_files
 
 CONFTEST = """
@@ -60,14 +62,22 @@ def test_every_test_is_in_one_part_of_the_installed_build() -> None:
 def test_the_fast_tests_of_compiled_rooms_run_as_plain_python() -> None:
     part = plain()
     assert part.build == PLAIN_SOURCES
-    assert part.arguments[:3] == ("-q", "-m", FAST)
-    places = [ROOT / place for place in part.arguments[3:]]
+    assert part.arguments[:4] == ("-q", "-m", FAST, WHICH_BUILD)
+    assert (ROOT / WHICH_BUILD).is_file()
+    places = [ROOT / place for place in part.arguments[4:]]
     assert all(place.is_dir() for place in places)
     source = ROOT / "src" / "longhall"
     for file in hot_files():
         mirrored = ROOT / "tests" / file.relative_to(source)
         assert file.parent == source or any(mirrored.is_relative_to(place) for place in places), file
     assert ROOT / "tests" / "house" not in places
+
+
+def test_the_plain_sources_try_a_share_of_the_examples_of_the_suite() -> None:
+    suite_plain = {"LONGHALL_TEST_EXAMPLES": "same", "LONGHALL_TEST_BUILD": PLAIN_SOURCES}
+    assert examples(400, suite_plain) == 100
+    assert examples(400, {**suite_plain, "LONGHALL_TEST_BUILD": "compiled"}) == 400
+    assert examples(400, {}) == 400, "whoever works on a room tries all of them"
 
 
 @pytest.mark.parametrize(("codes", "expected"), [([0, 0], 0), ([0, 5], 0), ([5, 1, 2], 1), ([0, -9], -9), ([2, 0], 2)])

@@ -16,6 +16,7 @@ from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.log.index import decode_index
 from longhall.records.batch import Record, build_batch, parse_header
 from longhall.world.real.disk import RealDisk
+from tests.examples import examples
 from tests.log.hall import DIRECTORY, read_file, segment_path, write_file, write_segment
 
 BASE = 100
@@ -111,7 +112,7 @@ def test_batches_larger_than_a_chunk_are_read(disk: RealDisk) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1199), st.integers(0, 255)), max_size=6), st.integers(0, 1200))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_damage_is_reported_and_other_batches_are_found(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]], size: int
 ) -> None:

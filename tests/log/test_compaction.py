@@ -14,6 +14,7 @@ from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.records.batch import Record, assemble, build_batch, read_records
 from longhall.records.control import build_marker
 from longhall.world.real.disk import RealDisk
+from tests.examples import examples
 from tests.log.hall import (
     DIRECTORY,
     batches_of,
@@ -282,7 +283,7 @@ def logs(draw: st.DrawFn) -> tuple[list[list[tuple[int, bytes]]], list[tuple[int
 
 
 @given(logs(), st.lists(st.integers(0, 2 * DAY_MS), min_size=1, max_size=4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_compaction_does_not_change_what_readers_and_recovery_see(
     tmp_path_factory: pytest.TempPathFactory,
     log: tuple[list[list[tuple[int, bytes]]], list[tuple[int, int, int]], int],

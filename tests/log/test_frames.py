@@ -17,6 +17,7 @@ from longhall.log.frames import (
     encode_reference,
     frame_position,
 )
+from tests.examples import examples
 
 
 def encode_frame(
@@ -94,7 +95,7 @@ def test_the_number_of_entries_must_be_right() -> None:
     assert (farewell.entries, farewell.size_bytes) == ([], FRAME_HEADER_BYTES)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=200), st.integers(0, 40))
 def test_arbitrary_bytes_decode_to_nothing(data: bytes, at: int) -> None:
     decode_frame(b"LHWF" + data, min(at, len(data)), 0)

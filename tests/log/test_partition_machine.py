@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from longhall.errors import Code
 from longhall.log.layout import segment_path
 from longhall.records.batch import BatchHeader, parse_header
+from tests.examples import examples
 from tests.log.partitiondesk import (
     PARTITION,
     append,
@@ -140,4 +141,4 @@ class PartitionMachine(RuleBasedStateMachine):
 
 
 TestPartitionMachine = PartitionMachine.TestCase
-TestPartitionMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestPartitionMachine.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

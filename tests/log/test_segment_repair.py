@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from longhall.log.index import decode_index
 from longhall.log.segment_repair import valid_headers
 from longhall.world.real.disk import RealDisk
+from tests.examples import examples
 from tests.log.hall import read_file, segment_path, write_file, write_segment
 from tests.log.test_background_jobs import BASE, batches, run
 
@@ -63,7 +64,7 @@ def test_an_intact_segment_has_no_damage_and_gets_an_index(disk: RealDisk) -> No
 
 
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 7)), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_flipped_bit_is_found_and_repaired(disk: RealDisk, flips: list[tuple[int, int]]) -> None:
     write_file(disk, PATH, WHOLE)
     for position, bit in flips:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from longhall.errors import Code, LonghallError
 from longhall.queues.auxiliary_events import UploadEvent
 from longhall.queues.chunks import IDLE_MS, ChunkManifest, Uploads, chunk_count, join, split
+from tests.examples import examples
 
 decoder = msgspec.msgpack.Decoder(UploadEvent)
 BYTES_MAX = 40
@@ -150,4 +151,4 @@ class UploadMachine(RuleBasedStateMachine):
 
 
 TestUploads = UploadMachine.TestCase
-TestUploads.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestUploads.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

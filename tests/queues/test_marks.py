@@ -17,6 +17,7 @@ from longhall.queues.marks import MARKS_MAX
 from longhall.queues.outcomes import Candidate, Given, Outcome, Status
 from longhall.queues.parts import Senders
 from longhall.queues.settings import QueueSettings
+from tests.examples import examples
 from tests.queues.desk import QUEUE, Desk, durable
 
 PARTS_MAX = 4
@@ -337,4 +338,4 @@ class PartsMachine(RuleBasedStateMachine):
 
 
 TestParts = PartsMachine.TestCase
-TestParts.settings = hypothesis.settings(max_examples=30, stateful_step_count=50, deadline=None)
+TestParts.settings = hypothesis.settings(max_examples=examples(30), stateful_step_count=50, deadline=None)

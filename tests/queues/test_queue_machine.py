@@ -17,6 +17,7 @@ from longhall.queues.events import Switched
 from longhall.queues.outcomes import ATTEMPTS, EXPIRED, Candidate, Death, Given, Outcome, Status
 from longhall.queues.retry import retry_delay_ms
 from longhall.queues.settings import DeadLetters, QueueSettings, RetryPolicy
+from tests.examples import examples
 from tests.queues.desk import QUEUE, Desk, durable, receipt
 
 LANES = {10: 0, 11: 1}  # Lane to priority.
@@ -424,4 +425,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = hypothesis.settings(max_examples=50, stateful_step_count=80, deadline=None)
+TestQueue.settings = hypothesis.settings(max_examples=examples(50), stateful_step_count=80, deadline=None)

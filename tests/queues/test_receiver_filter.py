@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from longhall.queues.outcomes import Candidate, Given, Status
 from longhall.queues.receiver_filter import ReceiverFilter
 from longhall.queues.settings import QueueSettings
+from tests.examples import examples
 from tests.queues.desk import Desk
 
 FAR_MS = 1_000_000_000
@@ -118,4 +119,6 @@ class FilteredQueueMachine(RuleBasedStateMachine):
 
 
 TestFilteredQueueMachine = FilteredQueueMachine.TestCase
-TestFilteredQueueMachine.settings = hypothesis_settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestFilteredQueueMachine.settings = hypothesis_settings(
+    max_examples=examples(80), stateful_step_count=40, deadline=None
+)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from longhall.errors import Code
 from longhall.queues.auxiliary_events import MoveCancelling, MoveEnded, MoveEvent, MoveStarted
 from longhall.queues.redrive import ENDED_MAX, Redrives, Step
+from tests.examples import examples
 
 decoder = msgspec.msgpack.Decoder(MoveEvent)
 
@@ -71,7 +72,7 @@ class Broker:
             self.redrives.apply(decoder.decode(event))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.integers(0, 8), max_size=3),
     st.sampled_from([0, 3, 1000]),

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from longhall.queues.auxiliary_events import SliceDropped, SliceOpened, StagingEvent
 from longhall.queues.slices import DAY_MS, HOUR_MS, MINUTE_MS, begins_ms_of, level_of
 from longhall.queues.staging import DROP, DUE_NOW, LOAD, MOVE, NO_LANE, RESTAGE, Staging
+from tests.examples import examples
 
 START_MS = 1_800_000_000_000
 encoder = msgspec.msgpack.Encoder()
@@ -212,7 +213,7 @@ class StagingMachine(RuleBasedStateMachine):
 
 
 TestStaging = StagingMachine.TestCase
-TestStaging.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestStaging.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)
 
 
 def test_messages_come_in_the_order_of_their_due_times() -> None:

@@ -17,6 +17,7 @@ from longhall.records.batch import (
     with_log_append_time,
 )
 from longhall.records.header import HEADER_BYTES
+from tests.examples import examples
 from tests.records.strategies import CODECS, plain, records
 
 
@@ -32,7 +33,7 @@ def test_round_trip(sent: list[Record], codec: int, before: bytes) -> None:
 
 
 @given(records(), CODECS, st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_mutated_bytes_raise_only_longhall_errors(sent: list[Record], codec: int, data: st.DataObject) -> None:
     batch = bytearray(build_batch(sent, compression=codec))
     for _ in range(data.draw(st.integers(1, 4))):

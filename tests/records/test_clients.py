@@ -12,6 +12,7 @@ from kafka.record.default_records import DefaultRecordBatch as KafkaBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaBuilder
 
 from longhall.records.batch import Record, build_batch, check_batch, check_produced, read_records
+from tests.examples import examples
 from tests.records.strategies import CODECS, plain, records
 
 SENT = [
@@ -64,7 +65,7 @@ def test_clients_read_our_batches(batch_class: Any, codec: int) -> None:
 
 
 @given(records(), CODECS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_clients_read_any_of_our_records(sent: list[Record], codec: int) -> None:
     batch = build_batch(sent, compression=codec)
     assert read_by(KafkaBatch, batch) == sent == read_by(AiokafkaBatch, batch)

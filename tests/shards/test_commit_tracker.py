@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from longhall.shards.commit_tracker import CommitTracker
+from tests.examples import examples
 
 LAG_MS = 3_000
 
@@ -181,7 +182,7 @@ class Cluster(RuleBasedStateMachine):
 
 
 TestCluster = Cluster.TestCase
-TestCluster.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestCluster.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2, 3]), st.integers(0, 30)), max_size=40))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from longhall.errors import Code, LonghallError
 from longhall.log.frames import EVENT, Entry
 from longhall.shards.replica import Replica, common_index, epoch_at
+from tests.examples import examples
 
 Log = list[int]  # The epoch of each entry. An epoch has one leader, so epoch and index identify an entry.
 
@@ -49,7 +50,7 @@ def histories(draw: st.DrawFn) -> tuple[Log, Log]:
 
 
 @given(histories())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_the_common_prefix_is_found_from_the_epochs(logs: tuple[Log, Log]) -> None:
     leader, follower = (filled(log) for log in logs)
     common = common_index(leader.epochs.snapshot(), leader.index, follower.epochs.snapshot(), follower.index)

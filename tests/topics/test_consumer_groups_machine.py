@@ -19,6 +19,7 @@ from longhall.topics.effects import ConsumerHeartbeatResult
 from longhall.topics.events import ConsumerGroupChanged
 from longhall.topics.groups import Groups
 from longhall.topics.settings import GroupSettings
+from tests.examples import examples
 from tests.topics.hall import Hall, Topics
 
 SETTINGS = GroupSettings(consumer_members_max=5, empty_group_linger_ms=10**9)
@@ -216,7 +217,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestConsumerGroups = Machine.TestCase
-TestConsumerGroups.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestConsumerGroups.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 def test_an_event_goes_through_msgpack() -> None:

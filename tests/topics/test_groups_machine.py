@@ -16,6 +16,7 @@ from longhall.topics.effects import CommitRequest, JoinResult
 from longhall.topics.events import GroupStable
 from longhall.topics.groups import Groups
 from longhall.topics.settings import GroupSettings
+from tests.examples import examples
 from tests.topics.hall import Hall
 
 SETTINGS = GroupSettings(
@@ -212,4 +213,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestMachine.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

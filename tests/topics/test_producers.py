@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from longhall.errors import Code
 from longhall.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from longhall.topics.producers import PRODUCERS_MAX, SEQUENCE_MAX, Duplicate, ProducerTable
+from tests.examples import examples
 
 
 def batch(
@@ -265,7 +266,7 @@ def test_describe_shows_the_open_transaction() -> None:
     assert (line.producer_id, line.epoch, line.last_sequence, line.transaction_start_offset) == (9, 2, 6, 50)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans(), st.integers(0, 3)), max_size=30))
 def test_snapshot_and_restore_are_inverse(steps: list[tuple[int, int, bool, int]]) -> None:
     partition = Partition()
@@ -371,4 +372,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestModel.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

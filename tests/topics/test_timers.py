@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longhall.topics.timers import Timer, Timers
+from tests.examples import examples
 
 
 def fired(timers: Timers, now_ms: int) -> list[str]:
@@ -45,7 +46,7 @@ def test_moved_and_cancelled_timers_do_not_accumulate() -> None:
     assert len(timers._heap) < 3_000
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 30)), st.integers(0, 5)), max_size=40))
 def test_timers_behave_like_a_dictionary_of_deadlines(steps: list[tuple[int, int | None, int]]) -> None:
     timers = Timers()

@@ -15,6 +15,7 @@ from longhall.topics.decisions import Decision, EndRequest, InitRequest
 from longhall.topics.events import TransactionEvent, TransactionPrepared
 from longhall.topics.settings import TransactionSettings
 from longhall.topics.transactions import Transactions
+from tests.examples import examples
 
 SETTINGS = TransactionSettings(idle_expiry_ms=500_000)
 NAMES = st.sampled_from(["a", "b"])
@@ -176,4 +177,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestMachine.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)

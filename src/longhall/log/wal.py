@@ -502,7 +502,10 @@ def _start_by_frames(data: bytes) -> int:
 
 def _next_frame(data: bytes, file_start: int, position: int, incarnation: int) -> int:
     """The position of the next valid frame in a file, or -1."""
-    at = data.find(FRAME_MAGIC_BYTES, position - file_start)
+    # The rest of most files is zeros, and the search for one byte is ten times as fast as that for several.
+    at = data.find(FRAME_MAGIC_BYTES[:1], position - file_start)
+    if at >= 0:
+        at = data.find(FRAME_MAGIC_BYTES, at)
     while at >= 0:
         frame = decode_frame(data, at, file_start + at)
         if frame is not None and frame.incarnation >= incarnation:

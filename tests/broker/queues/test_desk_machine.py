@@ -28,6 +28,7 @@ from longhall.queues.messages import Accepted, Delivery, Outgoing
 from longhall.queues.settings import DeadLetters, QueueSettings
 from simulation.loop import PowerCut
 from tests.broker.desk import Desk, Life
+from tests.examples import examples
 
 ATTEMPTS_MAX = 3
 PLAIN, LINES, LETTERS = "plain", "lines", "letters"
@@ -410,5 +411,5 @@ def _outgoing(message: Message, delay_ms: int, live_ms: int) -> Outgoing:
 
 
 TestDesk = DeskMachine.TestCase
-TestDesk.settings = hypothesis.settings(max_examples=40, stateful_step_count=60, deadline=None)
+TestDesk.settings = hypothesis.settings(max_examples=examples(40), stateful_step_count=60, deadline=None)
 TestDesk.pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning")]

@@ -16,13 +16,14 @@ from longhall.doors.kafka.wire.malformed import WireError
 from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.schema import encode
 from tests.doors.kafka.wire.samples import sample
+from tests.examples import examples
 
 VERSIONS = range(4, 19)
 versions = st.sampled_from(VERSIONS)
 int64 = st.integers(-(2**63), 2**63 - 1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(versions, st.randoms(use_true_random=False))
 def test_requests_are_read_as_the_table_reads_them(version: int, random: Random) -> None:
     message: data.FetchRequest = sample(data.FetchRequest, version, random)
@@ -76,7 +77,7 @@ def fetched_parts(draw: st.DrawFn) -> list[FetchedPart]:
     return parts
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(versions, fetched_parts(), st.integers(0, 100), st.integers(0, 2**31 - 1))
 def test_answers_are_written_as_the_table_writes_them(
     version: int, parts: list[FetchedPart], error_code: int, session_id: int
@@ -113,7 +114,7 @@ def test_answers_are_written_as_the_table_writes_them(
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(versions, st.binary(max_size=200))
 def test_arbitrary_bytes_are_read_or_refused(version: int, buffer: bytes) -> None:
     try:

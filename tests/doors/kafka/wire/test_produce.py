@@ -16,12 +16,13 @@ from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.produce import ProducePart, encode_produce_response, parse_produce
 from longhall.doors.kafka.wire.schema import encode
 from tests.doors.kafka.wire.samples import sample
+from tests.examples import examples
 
 VERSIONS = range(14)
 versions = st.sampled_from(VERSIONS)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(versions, st.randoms(use_true_random=False))
 def test_requests_are_read_as_the_table_reads_them(version: int, random: Random) -> None:
     message: data.ProduceRequest = sample(data.ProduceRequest, version, random)
@@ -74,7 +75,7 @@ def answered_parts(draw: st.DrawFn) -> list[ProducePart]:
     return parts
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(versions, answered_parts(), st.integers(0, 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
 def test_answers_are_written_as_the_table_writes_them(
     version: int, parts: list[ProducePart], throttle_ms: int, correlation_id: int
@@ -109,7 +110,7 @@ def test_answers_are_written_as_the_table_writes_them(
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(versions, st.binary(max_size=200))
 def test_arbitrary_bytes_are_read_or_refused(version: int, buffer: bytes) -> None:
     try:

@@ -24,11 +24,12 @@ from longhall.doors.kafka.wire.messages.membership import (
 from longhall.doors.kafka.wire.messages.versions import ApiVersionsRequest
 from longhall.doors.kafka.wire.schema import Message, decode, encode, within
 from tests.doors.kafka.wire.samples import every_message, sample
+from tests.examples import examples
 
 EVERY = every_message()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(EVERY), st.randoms(use_true_random=False))
 def test_every_message_comes_back(which: tuple[type[Message], int], random: Random) -> None:
     cls, version = which
@@ -39,7 +40,7 @@ def test_every_message_comes_back(which: tuple[type[Message], int], random: Rand
     assert at == 6 + len(encoded)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(EVERY), st.binary(max_size=300))
 def test_arbitrary_bytes_are_read_or_refused(which: tuple[type[Message], int], buffer: bytes) -> None:
     cls, version = which
@@ -50,7 +51,7 @@ def test_arbitrary_bytes_are_read_or_refused(which: tuple[type[Message], int], b
     assert at <= len(buffer)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from(EVERY), st.randoms(use_true_random=False), st.data())
 def test_damaged_messages_are_read_or_refused(
     which: tuple[type[Message], int], random: Random, data: st.DataObject

@@ -18,6 +18,7 @@ from longhall.doors.sqs.wire.actions import ACTIONS
 from longhall.doors.sqs.wire.faults import Fault, SqsError
 from longhall.doors.sqs.wire.results import Nothing, Result
 from tests.doors.sqs.clients import query_model, shipped_model
+from tests.examples import examples
 
 JSON = ServiceModel(shipped_model(), "sqs")
 QUERY = ServiceModel(query_model(), "sqs")
@@ -49,7 +50,7 @@ def values(shape: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_a_request_is_the_same_in_both_protocols(action: str, data: st.DataObject) -> None:
     parameters = data.draw(values(JSON.operation_model(action).input_shape))
@@ -63,7 +64,7 @@ def test_a_request_is_the_same_in_both_protocols(action: str, data: st.DataObjec
 
 
 @pytest.mark.parametrize("action", sorted(name for name, action in ACTIONS.items() if action.result is not Nothing))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_an_answer_is_the_same_in_both_protocols(action: str, data: st.DataObject) -> None:
     shape = JSON.operation_model(action).output_shape
