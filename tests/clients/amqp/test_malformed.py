@@ -13,6 +13,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from longhall.doors.amqp import errors
+from longhall.doors.amqp.handshake import CHANNELS_MAX
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import BODY, FRAME_END, FRAME_HEAD, METHOD, PROTOCOL_HEADER, method_frame
 from longhall.doors.amqp.wire.methods import METHODS, decode_arguments
@@ -96,7 +97,6 @@ def test_another_protocol_is_told_the_right_one(address: tuple[str, int]) -> Non
         (505, PUBLISH + HEADER.replace(bytes([0, 60, 0, 0]), bytes([0, 50, 0, 0]))),
         (501, PUBLISH + HEADER + FRAME_HEAD.pack(3, 1, 2) + b"xy\xce"),  # More than announced.
         (540, method_frame(1, methods.CHANNEL_FLOW, False)),
-        (530, method_frame(3000, methods.CHANNEL_OPEN, "")),
     ],
 )
 def test_the_connection_is_closed_with_the_right_code(
@@ -111,6 +111,17 @@ def test_the_connection_is_closed_with_the_right_code(
         connection.socket.sendall(method_frame(0, methods.CONNECTION_CLOSE_OK))
         assert connection.socket.recv(100) == b""
     channel.queue_declare("", exclusive=True)
+
+
+def test_channels_have_any_number_and_a_limit(address: tuple[str, int]) -> None:
+    with raw(address) as connection:
+        connection.log_in()
+        numbers = [65_535, *range(1, CHANNELS_MAX)]
+        connection.socket.sendall(b"".join(method_frame(number, methods.CHANNEL_OPEN, "") for number in numbers))
+        for _ in numbers:
+            connection.method(methods.CHANNEL_OPEN_OK)
+        connection.socket.sendall(method_frame(CHANNELS_MAX, methods.CHANNEL_OPEN, ""))
+        assert connection.method(methods.CONNECTION_CLOSE)[0] == 530
 
 
 def test_pieces_of_any_size_make_the_same_frames(address: tuple[str, int]) -> None:

@@ -487,6 +487,7 @@ def test_errors_of_channels(connect: Connect, fresh_name: FreshName) -> None:
         (406, "would have no effect", lambda one: one.queue_declare("x", arguments={"x-unheard-of": 1})),
         (403, "reserved prefix", lambda one: one.queue_declare("amq.mine")),
         (403, "default exchange", lambda one: one.queue_bind(name, "")),
+        (403, "default exchange", lambda one: one.exchange_declare("", passive=True)),
         (403, "not allowed", lambda one: one.exchange_delete("amq.direct")),
         (403, "internal", lambda one: (one.basic_publish(internal, "", b""), one.queue_declare(name, passive=True))),
         (406, "user_id", lambda one: _publish_as(one, name, "somebody")),

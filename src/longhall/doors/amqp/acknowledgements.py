@@ -1,7 +1,12 @@
-"""Acknowledgements of one connection: what is ended in one pass is one call for each queue, with its credit."""
+"""Acknowledgements of one connection: what is ended in one pass is one call for each queue, with its credit.
+
+A method that looks at a queue waits until messages that the connection has given back or rejected before are in it:
+`returned`. Messages that are settled are in no queue, so nothing waits for them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Protocol, final
 
@@ -10,7 +15,7 @@ from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp.unacknowledged import Unacknowledged
 from longhall.errors import Code, LonghallError
-from longhall.service.exchange_operations import DONE, REQUEUE, CancelConsumer, EndHeld
+from longhall.service.exchange_operations import DONE, REQUEUE, SETTLE, CancelConsumer, EndHeld
 from longhall.service.queue_operations import DeleteQueue
 from longhall.service.router import Router
 
@@ -56,6 +61,8 @@ class Acknowledgements:
     def __init__(self, connection: ConsumingConnection) -> None:
         self._connection = connection
         self._gathered: dict[tuple[str, int], _Ended] = {}
+        self._returning = 0  # Calls under way that give messages back or reject them.
+        self._all_returned: asyncio.Future[None] | None = None
 
     def end(self, ended: list[Unacknowledged], how: int, limited_channel: int | None = None) -> None:
         """Settle, give back or reject deliveries. `limited_channel` is their channel if it has a limit of its own."""
@@ -84,10 +91,28 @@ class Acknowledgements:
         if not self._gathered:
             return []
         gathered, self._gathered = self._gathered, {}
-        return [
-            self._connection.service.call(self._operation(queue, how, ended), self._connection.caller)
-            for (queue, how), ended in gathered.items()
-        ]
+        calls: list[Pending[None]] = []
+        for (queue, how), ended in gathered.items():
+            call = self._connection.service.call(self._operation(queue, how, ended), self._connection.caller)
+            calls.append(call)
+            if how not in (SETTLE, DONE) and not call.done:
+                self._returning += 1
+                call.when_done(self._has_returned)
+        return calls
+
+    def _has_returned(self, call: Pending[None]) -> None:
+        self._returning -= 1
+        if not self._returning and self._all_returned is not None:
+            self._all_returned.set_result(None)
+            self._all_returned = None
+
+    async def returned(self) -> None:
+        """Done when everything that was given back or rejected so far is in its queue again, or has left it."""
+        self.flush()
+        if self._returning:
+            if self._all_returned is None:
+                self._all_returned = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._all_returned)
 
     async def ended(self) -> None:
         """Send what was gathered, and wait until it is durable."""
@@ -116,6 +141,7 @@ class Acknowledgements:
                 await pending
             except LonghallError:
                 continue  # The leader ends them with the session.
+        await self.returned()
 
     async def delete_queues(self, names: list[str]) -> None:
         """Delete the exclusive queues of the connection."""

@@ -6,7 +6,8 @@
     tune       connection.tune_ok              limits are fixed, heartbeats begin
     open       connection.open                 connection.open_ok: channels may be opened
     running    methods of channels             connection.close of either side
-    closing    connection.close_ok             closed (an error was sent; everything else is ignored)
+    closing    connection.close_ok, or that    closed (an error was sent, or the client's close was answered;
+               the client disconnects          everything else is ignored)
 
 What is published in one pass over received bytes is one call of the service, and so is what is acknowledged for one
 queue; what is written in one turn of the loop is one write. Whatever bytes come, the protocol's own error answers them.
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 HANDSHAKE_FRAME_MAX: Final = 8192
-CLOSE_S: Final = 5.0  # How long a close_ok is waited for.
+CLOSE_S: Final = 5.0  # The client has so long to answer a close, and to end the connection after its own.
 
 _log = logging.getLogger("longhall.amqp")
 
@@ -102,6 +103,7 @@ class AmqpConnection(asyncio.Protocol):
         self.blockage = Blockage(server.alarms, self.write, self.worked)
         self._heartbeats = Heartbeats(loop, lambda: self.write(HEARTBEAT_FRAME), self._is_gone)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._end: asyncio.TimerHandle | None = None
 
     # Transport
 
@@ -126,6 +128,8 @@ class AmqpConnection(asyncio.Protocol):
         self.channels.clear()
         for task in self._tasks:
             task.cancel()
+        if self._end is not None:
+            self._end.cancel()
         if self._session is not None:
             self._session.close()
         self.server.closed(self)
@@ -300,7 +304,7 @@ class AmqpConnection(asyncio.Protocol):
         if method != methods.CHANNEL_OPEN:
             raise AmqpError(errors.CHANNEL_ERROR, "expected 'channel.open'", method)
         most = self.handshake.channel_max or CHANNELS_MAX
-        if number > most:
+        if len(self.channels) >= most:
             text = f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max ({most})"
             raise AmqpError(errors.NOT_ALLOWED, text, method)
         self.channels[number] = Channel(self, number)
@@ -426,9 +430,7 @@ class AmqpConnection(asyncio.Protocol):
             channel.abandon()
         class_id, method_id = error.method >> 16, error.method & 0xFFFF
         self.write(method_frame(0, methods.CONNECTION_CLOSE, error.reply, error.short_text, class_id, method_id))
-        if self._transport is not None and self._is_paused:
-            self._transport.resume_reading()
-        self._loop.call_later(CLOSE_S, self.close)
+        self._await_end()
 
     def force(self, text: str) -> None:
         """Close the connection because the node stops or an operator wants it."""
@@ -456,8 +458,14 @@ class AmqpConnection(asyncio.Protocol):
             await self.acknowledgements.delete_queues(list(self.owned))
         finally:
             self.write(method_frame(0, methods.CONNECTION_CLOSE_OK))
-            self._flush()
-            self.close()
+            self._await_end()
+
+    def _await_end(self) -> None:
+        """Let the client end the connection, and ignore what it still sends: our end could cost it the last frame."""
+        if self._transport is not None:
+            if self._is_paused:
+                self._transport.resume_reading()
+            self._end = self._loop.call_later(CLOSE_S, self.close)
 
     # Sessions
 

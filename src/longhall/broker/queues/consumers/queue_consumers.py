@@ -49,6 +49,7 @@ class QueueConsumers:
         self._hall = hall
         self._on_gone = on_gone
         self._pushes: dict[str, _Push] = {}  # By filter.
+        self._stopped: list[_Push] = []  # Those that may have leased messages that nobody was given.
 
     def add(self, consumer: Consumer) -> None:
         """A new consumer. INVALID_REQUEST for a filter that is none, OVERLOADED if the queue has too many of them."""
@@ -70,8 +71,16 @@ class QueueConsumers:
         """A consumer is gone; nothing is pushed to it any more."""
         self.consumers.remove(consumer)
         if not any(other.filter == consumer.filter for other in self.consumers):
-            self._pushes.pop(consumer.filter).stop()
+            push = self._pushes.pop(consumer.filter)
+            push.stop()
+            self._stopped.append(push)
         self.changed()
+
+    async def returned(self) -> None:
+        """Done when messages that were leased for consumers that are gone are available again."""
+        stopped, self._stopped = self._stopped, []
+        for push in stopped:
+            await push.returned()
 
     def stop(self) -> None:
         """End all tasks."""
@@ -126,6 +135,9 @@ class _Push:
         self._turn = 0
         self._waiting: Pending[list[Delivery]] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._ended: asyncio.Task[None] | None = None  # The task, after it was stopped.
+        self._returning = 0  # Calls under way that give messages back.
+        self._all_returned: asyncio.Future[None] | None = None
 
     def start(self) -> None:
         """Begin, if it has not begun."""
@@ -138,7 +150,16 @@ class _Push:
             self._waiting.cancel()
         if self._task is not None and self._waiting is None:
             self._task.cancel()
-        self._task = None
+        self._ended, self._task = self._task, None
+
+    async def returned(self) -> None:
+        """Done when the task has ended and the messages that it gave to nobody are available again."""
+        if self._ended is not None:
+            await asyncio.wait([self._ended])
+        if self._returning:
+            if self._all_returned is None:
+                self._all_returned = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._all_returned)
 
     async def _run(self) -> None:
         own = self._task
@@ -211,7 +232,16 @@ class _Push:
         """Give back messages that no consumer has seen."""
         receipts = [delivery.receipt for delivery in deliveries if delivery.receipt]
         if receipts and not self._queue.removed:
-            started(hand_back(self._hall, self._queue, receipts)).when_done(_log_failure)
+            self._returning += 1
+            started(hand_back(self._hall, self._queue, receipts)).when_done(self._has_returned)
+
+    def _has_returned(self, done: Pending[list[Code | None]]) -> None:
+        if done.error is not None:
+            _log.warning("messages stay leased to a consumer that is gone", extra={"reason": str(done.error)})
+        self._returning -= 1
+        if not self._returning and self._all_returned is not None:
+            self._all_returned.set_result(None)
+            self._all_returned = None
 
 
 async def whole(hall: Hall, queue: RunningQueue, deliveries: list[Delivery]) -> list[Delivery]:
@@ -221,8 +251,3 @@ async def whole(hall: Hall, queue: RunningQueue, deliveries: list[Delivery]) -> 
             parts = [await read_part(hall, queue, delivery.receipt, number) for number in range(delivery.parts)]
             delivery.body = b"".join(parts)
     return deliveries
-
-
-def _log_failure(done: Pending[list[Code | None]]) -> None:
-    if done.error is not None:
-        _log.warning("messages stay leased to a consumer that is gone", extra={"reason": str(done.error)})

@@ -166,9 +166,16 @@ class ConsumerRegistry:
         self.use(queue)
 
     async def cancel(self, session_id: str, key: int) -> None:
-        """Remove a consumer; its client keeps the messages that it has."""
+        """Remove a consumer; its client keeps the messages that it has, and finds all others in the queue."""
         session = self.sessions.get(session_id)
-        unused = self._leave(session, key) if session is not None else None
+        consumer = session.consumers.get(key) if session is not None else None
+        if session is None or consumer is None:
+            return
+        queue = self._hall.running_queue(consumer.queue)
+        consumers = self._queues.get(queue.number) if queue is not None else None
+        unused = self._leave(session, key)
+        if consumers is not None:
+            await consumers.returned()
         if unused is not None:
             await self._ends.end(unused)
 

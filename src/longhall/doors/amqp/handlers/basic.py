@@ -193,6 +193,7 @@ async def get(channel: Channel, arguments: Arguments, content: Content | None) -
         text = f"basic.get not supported by stream queues {queue_text(name, connection.host)}"
         raise AmqpError(errors.NOT_IMPLEMENTED, text)
     session = await connection.session()
+    await connection.acknowledgements.returned()
     queue = hall_name(connection.host, name)
     try:
         taken = await connection.service.call(TakeMessage(queue, session, no_ack), connection.caller)
@@ -249,9 +250,10 @@ def _end(channel: Channel, number: int, multiple: bool, how: int) -> None:
         channel.connection.acknowledgements.end(ended, how, channel.limited)
 
 
-def recover(channel: Channel, arguments: Arguments, content: Content | None) -> None:
+async def recover(channel: Channel, arguments: Arguments, content: Content | None) -> None:
     """basic.recover"""
     recover_async(channel, arguments, content)
+    await channel.connection.acknowledgements.returned()
     channel.connection.write(method_frame(channel.number, methods.BASIC_RECOVER_OK))
 
 

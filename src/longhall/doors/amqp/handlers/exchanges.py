@@ -31,8 +31,8 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
     name = clean(name)
     connection = channel.connection
     if passive:
-        if name:
-            await describe_exchange(connection.service, connection.caller, connection.host, name)
+        refuse_default(name)
+        await describe_exchange(connection.service, connection.caller, connection.host, name)
     else:
         wanted = ExchangeView(connection.host, name, kind, durable, auto_delete, internal, table)
         await declare_exchange(connection.service, connection.caller, wanted)

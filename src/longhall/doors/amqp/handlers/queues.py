@@ -62,6 +62,7 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
     if passive:
         name = named(channel, name)
         await found(channel, name)
+        await connection.acknowledgements.returned()
         use = await use_queue(connection, name)
     else:
         if not name:
@@ -160,6 +161,7 @@ async def purge(channel: Channel, arguments: Arguments, content: Content | None)
     if is_stream(view.settings):
         text = f"queue.purge not supported by stream queues {queue_text(name, connection.host)}"
         raise AmqpError(errors.NOT_IMPLEMENTED, text)
+    await connection.acknowledgements.returned()
     count = await connection.service.call(ClearQueue(hall_name(connection.host, name)), connection.caller)
     if not no_wait:
         connection.write(method_frame(channel.number, methods.QUEUE_PURGE_OK, count & 0xFFFFFFFF))
@@ -188,6 +190,7 @@ async def delete(channel: Channel, arguments: Arguments, content: Content | None
         view = await connection.service.find(queue, connection.caller)
         check_owner(view.settings, connection.session_id, name, connection.host)
         _check_deletable(view.settings, if_unused, if_empty, resource)
+        await connection.acknowledgements.returned()
         count = await connection.service.call(RemoveQueue(queue, if_unused, if_empty), connection.caller)
         connection.server.statistics.counts.queues_deleted += 1
     except LonghallError as error:
