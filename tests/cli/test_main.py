@@ -60,6 +60,14 @@ def test_the_list_of_commands_is_what_the_commands_say_of_themselves() -> None:
         assert (command.help or "").replace("\n", " ").startswith(entry.help.rstrip(".")), name
 
 
+def test_the_help_uses_the_width_of_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "Create a queue. Durations and sizes may be words:"
+    monkeypatch.setenv("COLUMNS", "100")
+    assert any(line in each and "256 KiB" in each for each in run("queue", "create", "--help").out.splitlines())
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, run("queue", "list", "--help").out.splitlines())) <= 60
+
+
 def test_brackets_in_the_help_are_shown(run: Run) -> None:
     assert "longhall[spark]" in run("pipeline", "--help").out
     assert "[env: LONGHALL_ADDRESS]" in " ".join(run("topic", "list", "--help").out.split())

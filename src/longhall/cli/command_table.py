@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-HELP_OPTIONS: Final = {"help_option_names": ["--help", "-h"]}
+WIDTH_MAX: Final = 120  # Of help texts; a narrower terminal wraps them at its own width.
+HELP_OPTIONS: Final = {"help_option_names": ["--help", "-h"], "max_content_width": WIDTH_MAX}
 
 
 class CommandEntry(NamedTuple):
