@@ -1,6 +1,6 @@
 """The whole suite in parts, three at a time, each in a process of its own.
 
-Every test runs on the installed build, in one part: the first part is all that the others do not name, so that a new
+Every test runs on the installed build, in one part: one of them is all that the others do not name, so that a new
 directory is never left out. The fast tests of rooms with compiled files run on the plain sources as well, for there the
 two builds differ; the other rooms are the same Python files in both.
 
@@ -40,15 +40,20 @@ WHICH_BUILD: Final = "tests/house/test_build.py"  # Shows that a part runs the b
 
 DETERMINISTIC: Final = "simulation"  # The part whose tests depend on no machine.
 
-# These parts mostly wait, for Spark and for leases and sessions to end; the simulation never waits.
+# The parts of the installed build beside that of all other tests, in the order of their start. The longest come first,
+# and short ones last, so that no part runs alone for long at the end. The cluster, the clients, crashes and the soak
+# mostly wait, for leases and sessions to end; the simulation, the broker and the doors never wait.
 APART: Final = {
     "simulation": "tests/simulation",
     "cluster": "tests/cluster",
     "pipeline": "tests/pipeline",
     "clients": "tests/clients",
-    "crashes": "tests/crash",
     "soak": "tests/soak",
+    "broker": "tests/broker",
+    "crashes": "tests/crash",
+    "doors": "tests/doors",
 }
+BEFORE_THE_OTHERS: Final = 4  # So many of them start before the part of all other tests.
 
 
 class Part(NamedTuple):
@@ -88,12 +93,11 @@ def plain_places() -> list[str]:
 
 
 def parts(build: str) -> list[Part]:
-    """The parts of the installed build, in the order of their start: the longest first, so that none of them runs
-    alone at the end.
-    """
-    apart = [Part(f"{build}, {name}", build, (place,)) for name, place in APART.items()]
+    """The parts of the installed build, in the order of their start."""
+    chosen = [Part(f"{build}, {name}", build, (place,)) for name, place in APART.items()]
     rest = [f"--ignore={place}" for place in APART.values()]
-    return [Part(f"{build}, all others", build, (*rest, "tests")), *apart]
+    chosen.insert(BEFORE_THE_OTHERS, Part(f"{build}, all others", build, (*rest, "tests")))
+    return chosen
 
 
 def run_suite(prepare: Callable[[], str]) -> int:

@@ -6,6 +6,7 @@ and refuses to start if that is older than the sources. Either way the programs 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -52,6 +53,12 @@ else:
 
 def pytest_report_header() -> str:
     return f"longhall: {'plain Python from src' if BUILD == 'plain-sources' else f'the installed build ({BUILD})'}"
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected to no later garbage collection: it is large, and stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
