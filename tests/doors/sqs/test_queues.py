@@ -180,7 +180,7 @@ def test_each_number_has_its_bounds(sqs: Any, attribute: str) -> None:
         ({"Policy": "{"}, "InvalidAttributeValue"),
         ({"Policy": "[]"}, "InvalidAttributeValue"),
         ({"SqsManagedSseEnabled": "perhaps"}, "InvalidAttributeValue"),
-        ({"SqsManagedSseEnabled": "true", "KmsMasterKeyId": "k"}, "InvalidAttributeValue"),
+        ({"SqsManagedSseEnabled": "true", "KmsMasterKeyId": "k"}, "InvalidAttributeName"),
         ({"KmsMasterKeyId": "k" * 2049}, "InvalidAttributeValue"),
         ({"RedriveAllowPolicy": "{"}, "InvalidAttributeValue"),
         ({"RedriveAllowPolicy": '{"redrivePermission":"some"}'}, "InvalidAttributeValue"),

@@ -131,7 +131,8 @@ def _sealing(settings: QueueSettings, attributes: Mapping[str, str]) -> dict[str
     managed = attributes.get("SqsManagedSseEnabled")
     is_managed = _flag("SqsManagedSseEnabled", managed) if managed else False
     if key and is_managed:
-        raise wrong("SqsManagedSseEnabled", "You can use one type of server-side encryption (SSE) at one time.")
+        said = "You can use one type of server-side encryption (SSE) at one time."
+        raise SqsError(INVALID_ATTRIBUTE_NAME, f"{said} You can either enable KMS SSE or SQS SSE.")
     if key is not None and (len(key) > KEY_NAME_LENGTH_MAX or key == MANAGED_KEY):
         raise wrong("KmsMasterKeyId")
     changes: dict[str, object] = {}
