@@ -49,6 +49,32 @@ def test_a_receipt_has_the_report_flag() -> None:
     assert (receipts.reports(asking), receipts.reports(plain)) == (True, False)
 
 
+@given(NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.booleans())
+def test_a_receipt_of_a_session_round_trips(queue: int, lane: int, offset: int, number: int, asks: bool) -> None:
+    receipts = Receipts(SECRET, queue)
+    text = receipts.encode_for_session(lane, offset, number, asks)
+    assert receipts.verify(text) == (lane, offset, number)
+    assert receipts.reports(text) is asks
+
+
+@given(st.integers(0, 24), st.sampled_from("ABCDwxyz0189_-=+/ \n\u00e9"))
+def test_a_receipt_of_a_session_needs_the_pass_of_its_queue(at: int, character: str) -> None:
+    receipts = Receipts(SECRET, 1)
+    text = receipts.encode_for_session(2, 3, 4)
+    assert Receipts(SECRET, 2).verify(text) is Code.INVALID_RECEIPT
+    assert Receipts(b"another", 1).verify(text) is Code.INVALID_RECEIPT
+    changed = text[:at] + character + text[at + 1 :]
+    assert receipts.verify(changed) == ((2, 3, 4) if changed == text else Code.INVALID_RECEIPT)
+
+
+@given(st.text(min_size=32, max_size=32))
+def test_what_follows_the_pass_is_no_receipt_unless_it_is_base64(rest: str) -> None:
+    receipts = Receipts(SECRET, 1)
+    text = receipts.encode_for_session(2, 3, 4)
+    verified = receipts.verify(text[:25] + rest)
+    assert verified is Code.INVALID_RECEIPT or isinstance(verified, tuple)
+
+
 def test_another_version_is_distinguished_from_an_invalid_receipt() -> None:
     receipts = Receipts(SECRET, 1)
     text = receipts.encode(2, 3, 4)

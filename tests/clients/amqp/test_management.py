@@ -135,6 +135,11 @@ def test_rabbitmqadmin_declares_publishes_gets_and_deletes(admin: Callable[..., 
     assert name not in [row["name"] for row in rows("list", "queues")]
 
 
+def test_a_slash_at_the_end_of_an_address_is_ignored(management: Management) -> None:
+    for what in ("connections", "queues", "exchanges", "nodes"):
+        assert isinstance(management.get(what, ""), list), what
+
+
 def test_rabbitmqadmin_shows_what_there_is(admin: Callable[..., str], channel: BlockingChannel) -> None:
     for what in ("connections", "channels", "users", "vhosts", "permissions", "nodes", "exchanges", "bindings"):
         assert isinstance(json.loads(admin("list", what)), list), what

@@ -154,7 +154,7 @@ class Api:
             return Work(_answered(refusal), False)
         assert who is not None
         try:
-            names = tuple(unquote(part, errors="strict") for part in path.split("/"))
+            names = tuple(unquote(part, errors="strict") for part in path.removesuffix("/").split("/"))
             fields = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX)
         except (UnicodeDecodeError, ValueError):
             return Work(_answered(self._dialect.refused(HTTPStatus.BAD_REQUEST, "the address cannot be read")), False)

@@ -15,6 +15,7 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending, when_committed
 from longhall.broker.queues.audit.audit_log import audits, note_deliveries
 from longhall.broker.queues.audit.delivery_report import report
+from longhall.broker.queues.consumers.session import SESSION_LEASE_MS
 from longhall.broker.queues.dead_letters.dead_lettering import dead_letter, dead_letter_queue_of
 from longhall.broker.queues.delivery.lease_timer import arm_lease_timer, next_change_ms
 from longhall.broker.queues.delivery.message_lookup import warm
@@ -64,7 +65,8 @@ def receive(
     outcome = decide_delivery(hall, queue, count_max, lease_ms, receiver_filter, consumer)
     pending: Pending[list[Delivery]] = Pending()
     if outcome.given and not outcome.deaths:
-        deliveries = [_delivery(queue, given) for given in outcome.given]
+        in_session = lease_ms >= SESSION_LEASE_MS
+        deliveries = [_delivery(queue, given, in_session) for given in outcome.given]
         if not any(delivery.whole_bytes for delivery in deliveries):
             pending.decide(deliveries)
             when_committed(hall, queue.shard, pending)
@@ -137,7 +139,8 @@ async def _receive_later(
         if outcome.deaths:
             await _letters_committed(hall, queue)
         if outcome.given:
-            deliveries = [_delivery(queue, given) for given in outcome.given]
+            in_session = receiver.lease_ms >= SESSION_LEASE_MS
+            deliveries = [_delivery(queue, given, in_session) for given in outcome.given]
             await committed(hall, queue.shard)
             if not any(delivery.whole_bytes for delivery in deliveries):
                 return deliveries
@@ -245,13 +248,14 @@ def until_change_s(hall: Hall, queue: RunningQueue) -> float:
     return max(deadline_ms - now_ms, 1) / 1000
 
 
-def _delivery(queue: RunningQueue, given: Given) -> Delivery:
+def _delivery(queue: RunningQueue, given: Given, in_session: bool) -> Delivery:
     record = given.candidate.payload
     assert isinstance(record, Record)
     fields = decode_record(record, given.lane)
     receipt = ""
     if queue.settings.delivery != "at-most-once":
-        receipt = queue.receipts.encode(given.lane, record.offset, given.number, fields.report_fate)
+        encode = queue.receipts.encode_for_session if in_session else queue.receipts.encode
+        receipt = encode(given.lane, record.offset, given.number, fields.report_fate)
         if fields.report_fate or audits(queue):
             queue.delivery_cache.remember(given.lane, record.offset, message_info_of(fields))
     return Delivery(
