@@ -13,11 +13,10 @@ from typing import Final
 
 from longhall.broker.queues.service import QueueService
 from longhall.queues.settings import QueueSettings
-from simulation.checkers.audits import audit
-from simulation.checkers.messages import Law
 from simulation.checkers.sends import Place
 from simulation.scenarios import exactly_once
 from simulation.scenarios import queue_laws as laws
+from simulation.scenarios.audit_reader import compare_audit
 from simulation.scenarios.consumers import Habits
 from simulation.scenarios.filtered_messages import WISHES, send_coloured
 from simulation.scenarios.final_check import HEALED_S
@@ -74,7 +73,7 @@ async def audits(simulation: Simulation, starter: Starter) -> RunResult:
     run.send(laws.AUDITED, 0.4, 0.1)
     run.consume(laws.AUDITED, 3, 0.3, Habits(settle=0.6, give_back=0.2))
     played = await run.end(FAULTS_S, 5.0)
-    await run.context.on_clients(_compare_audit(run, laws.AUDITED))
+    await run.context.on_clients(compare_audit(run, laws.AUDITED))
     return played
 
 
@@ -127,14 +126,6 @@ async def _make(run: QueueRun, name: str, settings: QueueSettings) -> None:
         await desk.create(name, settings)
 
     await ask_inside(run.context.deployment, question)
-
-
-async def _compare_audit(run: QueueRun, law: Law) -> None:
-    hall = await run.context.connect("auditor", patience_ms=30_000)
-    place = Place(f"{law.name}.deliveries", 0)
-    _, records, _ = await read_all(hall, place, stable=False, seconds=HEALED_S)
-    audit(run.oracle, law.name, [record.value or b"" for record in records])
-    hall.close()
 
 
 FEATURE_SCENARIOS: Final[dict[str, Scenario]] = {

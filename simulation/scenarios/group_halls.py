@@ -27,6 +27,7 @@ from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
     ListPlacedQueues,
     ListTopics,
+    NoteArchived,
     RemovePlacedQueue,
     RemoveTopic,
 )
@@ -106,6 +107,7 @@ class GroupHall:
             broker.also(ListTopics, lambda op, caller: topics.list())
             broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
             broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
+            broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
             router.store(topics)
             queues.outbox.connect(OutboxCalls(_Client(self._halls).call))
         queues.start()

@@ -1,7 +1,7 @@
 """Scenarios of a hall with wings: queues and topics in several replication groups, each with its own leader.
 
-cluster-wings    queues of every placement and of none through the doors of all hosts, and recreated queues, while
-                 hosts, links, disks and single wing processes fail
+cluster-wings    queues of every placement and of none through the doors of all hosts, one of them with an audit, and
+                 recreated queues, while hosts, links, disks and single wing processes fail
 namesakes        many queues are created, used, deleted and recreated, while wings are away for a moment
 wing-topics      Kafka writers and readers of a topic whose partitions are in several wings, under the same faults
 wing-transactions
@@ -14,7 +14,10 @@ import asyncio
 from contextlib import suppress
 from typing import Final, final
 
+import msgspec
+
 from longhall.broker.default_placement import GroupFeature, groups_support
+from longhall.service.queue_operations import CreateQueue
 from simulation.checkers.messages import Law
 from simulation.checkers.queues import QueueOracle
 from simulation.checkers.violation import demand
@@ -23,6 +26,7 @@ from simulation.replicas.fault_menus import NAMESAKES, TRANSACTIONS, WINGS
 from simulation.replicas.group_processes import GroupProcesses
 from simulation.replicas.simulated_cluster import SimulatedCluster
 from simulation.scenarios import queue_laws as laws
+from simulation.scenarios.audit_reader import compare_audit
 from simulation.scenarios.cluster_run import FAULTS_S, LINGER_S, READY_S, SLACK_S, ClusterRun, context_of
 from simulation.scenarios.consumers import GOOD, Consumer
 from simulation.scenarios.machine import Starter
@@ -62,6 +66,11 @@ class WingQueueRun:
         """Make the queues, and with them the wings, before the first fault."""
         await self.cluster.up(READY_S)
         await self._groups_up()
+        for law in self.oracle.laws.values():
+            leader = self.cluster.leader()
+            if law.audited and leader is not None:  # No attribute of SQS is for audits.
+                settings = msgspec.structs.replace(laws.settings_of(law), placement=law.placement)
+                await leader.service.dispatch(CreateQueue(law.name, settings))
         await self.context.on_clients(self._make())
 
     async def _groups_up(self) -> None:
@@ -95,7 +104,7 @@ class WingQueueRun:
     async def _make(self) -> None:
         client = SqsClient(self.context)
         for law in [*self.oracle.laws.values(), *self.more]:
-            while True:
+            while not law.audited:
                 try:
                     attributes = laws.attributes_of(law)
                     await client.call("CreateQueue", MAKE_S, QueueName=law.name, Attributes=attributes)
@@ -151,7 +160,8 @@ class WingQueueRun:
 
 async def cluster_wings(simulation: Simulation, starter: Starter) -> RunResult:
     usual = [laws.USUAL, laws.USUAL_LINES, laws.SINGLE]
-    run = WingQueueRun(simulation, [laws.NEAR, laws.APART, laws.SHARED, laws.URGENT, *usual])
+    audited = laws.AUDITED._replace(placement="share")
+    run = WingQueueRun(simulation, [laws.NEAR, laws.APART, laws.SHARED, laws.URGENT, audited, *usual])
     clients, context = run.clients, run.context
     await run.begin()
     clients.send(laws.NEAR, 0.8, 0.2)
@@ -166,6 +176,8 @@ async def cluster_wings(simulation: Simulation, starter: Starter) -> RunResult:
     clients.consume(laws.USUAL_LINES, 1, 0.8)
     clients.send(laws.SINGLE, 1.0)
     clients.consume(laws.SINGLE, 2, 0.8)
+    clients.send(audited, 1.0)
+    clients.consume(audited, 1, 0.8)
     context.act(run.change(laws.USUAL, 5.0))
     reborn = [
         RecreatedQueue(context, "reborn", ("any-host", "parts", "share")),
@@ -175,6 +187,7 @@ async def cluster_wings(simulation: Simulation, starter: Starter) -> RunResult:
         context.act(one.run(0.3))
     played = await run.end()
     run.check_spread()
+    await context.on_clients(compare_audit(clients, audited))
     return played
 
 

@@ -8,7 +8,6 @@ from longhall.broker import default_placement as rule
 from longhall.broker.default_placement import GroupFeature, default_placement, groups_support, lanes_of
 from longhall.broker.topic_administration import configure_topic, create_topic
 from longhall.cluster.placement.placement_rules import check_queue
-from longhall.errors import LonghallError
 from longhall.queues.settings import AmqpSettings, DeadLetters, DeliveryHours, QueueSettings, RetryPolicy
 from tests.broker.desk import Desk, Life
 from tests.broker.test_topic_placement import wings_of
@@ -85,7 +84,7 @@ def test_a_queue_is_with_its_dead_letters_until_they_move_between_groups() -> No
         (1, {}, SHARE),
         (6, {}, PARTS),
         (6, {"cleanup.policy": "compact"}, PARTS),
-        (6, {"longhall.archive": "required"}, HALL),
+        (6, {"longhall.archive": "required"}, PARTS),
         (6, {"longhall.quota.bytes.per.second": "1000"}, SHARE),
         (6, {"longhall.quota.messages.per.second": "-1"}, PARTS),
     ],
@@ -96,6 +95,12 @@ def test_a_topic_is_spread_when_groups_have_transactions(
     assert default_placement(3, partitions, configuration, supports=ALL.__contains__) == wanted
     assert default_placement(1, partitions, configuration, supports=ALL.__contains__) == HALL
     assert default_placement(3, partitions, configuration, supports=NONE.__contains__) == HALL
+
+
+def test_a_topic_that_must_be_archived_stays_in_the_hall_while_groups_lack_archives() -> None:
+    supports = (ALL - {GroupFeature.ARCHIVES}).__contains__
+    assert default_placement(3, 6, {"longhall.archive": "required"}, supports=supports) == HALL
+    assert default_placement(3, 6, {}, supports=supports) == PARTS
 
 
 def test_the_constant_decides_what_groups_support(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,19 +130,19 @@ def test_a_topic_without_a_placement_is_created_in_wings(monkeypatch: pytest.Mon
             "usual": [3],
             "few": [3, 1],
             "many": [3, 1, 2],
-            "archived": [],
+            "archived": [3, 1, 2],
             "said": [],
             "assigned": [],
             "copied": [],
         }
         assert "choose" not in wings.asked, "nothing waits"
-        assert wings.asked == ["furnish"] * 3
+        assert wings.asked == ["furnish"] * 4
         assert await create_topic(hall, "checked", 3, {}, True) is None
         await configure_topic(hall, "usual", {"retention.ms": "5"})
         usual = hall.topic("usual")
         assert usual is not None
         assert usual.options.wings == [3]
-        with pytest.raises(LonghallError, match=r"longhall\.archive"):
-            await configure_topic(hall, "usual", {"longhall.archive": "required"})
+        await configure_topic(hall, "usual", {"longhall.archive": "required"})
+        assert usual.options.wings == [3]
 
     Desk().live(play)

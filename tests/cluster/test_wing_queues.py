@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from longhall.coordination.ensemble import Ensemble
 from soak.cluster import Cluster, wait_until
@@ -20,6 +21,8 @@ from tests.cluster.wings import wings_of
 
 PARTITIONS = 6
 COUNT = 60
+
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -96,7 +99,9 @@ def _read(cluster: Cluster, number: int, topic: str, partitions: int, count: int
 
 
 def test_queues_over_a_topic_in_wings_survive_a_leader(winged: Cluster) -> None:
-    _run(winged, "topic", "create", "t", "--partitions", str(PARTITIONS), "--set", "longhall.placement=parts")
+    admin = AdminClient({"bootstrap.servers": winged.nodes[1].bootstrap})
+    topic = NewTopic("t", PARTITIONS, config={"longhall.placement": "parts"})
+    admin.create_topics([topic], request_timeout=60)["t"].result()
     first = _produce(winged, 0)
     _run(winged, "queue", "create", "q", "--topic", "t", "--settled", "keep")
     assert Counter(_receive(winged, 2, "q", first)) == Counter(first)

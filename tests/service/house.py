@@ -20,6 +20,7 @@ from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
     ListPlacedQueues,
     ListTopics,
+    NoteArchived,
     RemovePlacedQueue,
     RemoveTopic,
 )
@@ -300,6 +301,7 @@ def _group(life: Life, queues: QueueService) -> Router:
     broker.also(ListTopics, lambda op, caller: topics.list())
     broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
     broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
+    broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
     router = Router(broker, queues, Sessions(queues.consumers))
     ExchangeService(life.hall, queues, router).register(broker)
     router.store(topics)

@@ -19,7 +19,7 @@ from longhall.broker.configuration import (
     QUOTA_MESSAGES,
     SHARE,
 )
-from longhall.broker.feature_gates import GROUP_AUDITS_LEVEL, NEWEST
+from longhall.broker.feature_gates import GROUP_AUDITS_LEVEL, GROUP_QUEUES_LEVEL, NEWEST
 from longhall.queues.settings import AmqpSettings, QueueSettings
 from longhall.queues.stamps import HEAD
 from longhall.topics.quota import UNLIMITED
@@ -32,11 +32,15 @@ class GroupFeature(Enum):
     DEAD_LETTERS = "dead letters, answers and moves from one group to another"
     PUSH = "AMQP consumers, to which a queue in another group pushes its messages"
     AUDITS = "audits, with the audit topic in the group of the queue"
+    ARCHIVES = "topics that must be archived"
 
 
 # Dead letters go between groups by an outbox from level 6 on. They are not here, because inside one group the move is
 # one step, as in the hall: a receiver of the dead-letter queue sees the message at once.
-SUPPORTED: Final[Mapping[GroupFeature, int]] = {GroupFeature.AUDITS: GROUP_AUDITS_LEVEL}
+SUPPORTED: Final[Mapping[GroupFeature, int]] = {
+    GroupFeature.AUDITS: GROUP_AUDITS_LEVEL,
+    GroupFeature.ARCHIVES: GROUP_QUEUES_LEVEL,
+}
 
 
 def groups_support(feature: GroupFeature, level: int = NEWEST) -> bool:
@@ -58,7 +62,8 @@ def default_placement(
     queue.
 
         what is created                                                          placement
-        a topic, while groups lack TRANSACTIONS, or with longhall.archive        hall
+        a topic, while groups lack TRANSACTIONS, or with longhall.archive, while
+            they lack ARCHIVES                                                   hall
         a queue that AMQP declared, while groups lack PUSH                       hall
         an AMQP queue that is exclusive, deleted when unused, or has its own
             dead-letter exchange                                                 hall
@@ -95,7 +100,8 @@ def default_placement(
 
 
 def _place_topic(partitions: int, configuration: Mapping[str, str], supports: Callable[[GroupFeature], bool]) -> str:
-    if not supports(GroupFeature.TRANSACTIONS) or configuration.get(ARCHIVE, "none") != "none":
+    archived = configuration.get(ARCHIVE, "none") != "none"
+    if not supports(GroupFeature.TRANSACTIONS) or (archived and not supports(GroupFeature.ARCHIVES)):
         return IN_THE_HALL
     limits = (int(configuration.get(name, UNLIMITED)) for name in (QUOTA_BYTES, QUOTA_MESSAGES))
     return PARTS if partitions > 1 and all(limit == UNLIMITED for limit in limits) else SHARE

@@ -20,7 +20,7 @@
               queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
               data keys in their configuration; queues in one replication group may have an audit
     level 8   topics in replication groups may have several queues: forks, and queues over topics; retry topics are in
-              the groups of their queues
+              the groups of their queues; topics in groups may have to be archived
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -50,7 +50,7 @@ WORDS: Final = {
     "broker configurations that change at run time",
     7: "the directory of tenants, users, access keys and tokens; sealed queues and topics; audits of queues in a "
     "replication group",
-    8: "forks, and queues over topics, in replication groups",
+    8: "forks, queues over topics, and topics that must be archived, in replication groups",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -119,6 +119,14 @@ def check_group_queues(hall: Hall) -> None:
         raise _too_low(
             hall, Code.INVALID_CONFIGURATION, "forks and queues over topics in groups need", GROUP_QUEUES_LEVEL
         )
+
+
+def check_group_archives(hall: Hall) -> None:
+    """Raises INVALID_CONFIGURATION for topics in other groups that must be archived below their feature level: a group
+    of the version before is not told the progress of the archive, and keeps all messages.
+    """
+    if hall.replica is not None and hall.feature_level < GROUP_QUEUES_LEVEL:
+        raise _too_low(hall, Code.INVALID_CONFIGURATION, "archived topics in groups need", GROUP_QUEUES_LEVEL)
 
 
 def may_place_retries(hall: Hall) -> bool:

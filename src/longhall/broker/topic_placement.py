@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import ARCHIVE, IN_THE_HALL, PLACEMENT, WINGS
 from longhall.broker.default_placement import default_placement, groups_support, lanes_of
+from longhall.broker.feature_gates import check_group_archives
 from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
 
@@ -50,7 +51,7 @@ def place_by_default(
 def check_given(hall: Hall, configuration: Mapping[str, str]) -> None:
     """Raises INVALID_CONFIGURATION if a user names the wings of a new topic."""
     if is_for_wings(hall, configuration):
-        _check_archive(configuration)
+        _check_archive(hall, configuration)
     if configuration.get(WINGS, "") and not hall.options.wing:
         raise LonghallError(Code.INVALID_CONFIGURATION, f"{WINGS} is chosen by the cluster: give {PLACEMENT} alone.")
 
@@ -88,16 +89,14 @@ def keep_placement(hall: Hall, topic: Topic, configuration: Mapping[str, str]) -
         if setting in topic.configuration:
             kept[setting] = have
     if is_for_wings(hall, kept):
-        _check_archive(kept)
+        _check_archive(hall, kept)
     return kept
 
 
-def _check_archive(configuration: Mapping[str, str]) -> None:
-    """Raises INVALID_CONFIGURATION: wings do not know the progress of an archive and would keep all messages."""
+def _check_archive(hall: Hall, configuration: Mapping[str, str]) -> None:
+    """Raises INVALID_CONFIGURATION for a topic in wings that must be archived, below the feature level for it."""
     if configuration.get(ARCHIVE, "none") != "none":
-        raise LonghallError(
-            Code.INVALID_CONFIGURATION, f"{ARCHIVE}={configuration[ARCHIVE]} is for topics that the hall itself stores."
-        )
+        check_group_archives(hall)
 
 
 async def furnish(hall: Hall, name: str) -> None:

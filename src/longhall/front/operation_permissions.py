@@ -370,6 +370,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     topics.ListTopics: INTERNAL,
     topics.RemovePlacedQueue: INTERNAL,
     topics.ListPlacedQueues: INTERNAL,
+    topics.NoteArchived: INTERNAL,
     topics.MeasureTopics: INTERNAL,
     topics.MeasureTraffic: INTERNAL,
     transactions.VerifyPartition: INTERNAL,

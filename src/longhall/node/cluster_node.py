@@ -45,6 +45,7 @@ from longhall.cluster.placement.topic_operations import (
     ListTopics,
     MeasureTopics,
     MeasureTraffic,
+    NoteArchived,
     RemovePlacedQueue,
     RemoveTopic,
 )
@@ -531,6 +532,7 @@ class ClusterNode:
         broker.also(ListTopics, lambda op, caller: topics.list())
         broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
         broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
+        broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
         broker.also(MeasureTopics, lambda op, caller: sizes_of(self._node.hall, op.names))
         broker.also(MeasureTraffic, lambda op, caller: traffic_of(self._node.hall))
         self._node.service.store(topics)

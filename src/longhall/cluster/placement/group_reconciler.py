@@ -19,6 +19,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
 from longhall.broker.waiting import committed
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
+from longhall.cluster.placement.archive_progress import ArchiveTeller
 from longhall.cluster.placement.balance_rules import LedGroup
 from longhall.cluster.placement.group_directory import GroupDirectory
 from longhall.cluster.placement.group_furnisher import GroupFurnisher
@@ -89,6 +90,7 @@ class GroupReconciler(GroupDirectory):
         super().__init__(hall, session, coordinator, incarnation, secrets, spreads=spreads)
         self._confirm = confirm
         self._furnisher = GroupFurnisher(hall, self, confirm)
+        self._archives = ArchiveTeller(hall, self.call)
         self._loads = GroupLoads()
         self._hosts_since = HostsSeen(frozenset(), 0.0)
         self._tending: asyncio.Task[None] | None = None
@@ -294,6 +296,7 @@ class GroupReconciler(GroupDirectory):
         for wing in list(self.records.values()):
             if wing.hosts:
                 await self._try(self._settle(wing, usable, leaders.get(wing.name, 0)))
+                await self._try(self._archives.tell(wing.number, self._loop.time()))
                 if looks and not await self._try(self._compare(wing)):
                     self._looked_s = -LOOK_S
 

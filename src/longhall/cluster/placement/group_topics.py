@@ -10,6 +10,7 @@ from typing import final
 
 import msgspec
 
+from longhall.broker.archive_hold import ArchivedRow, note_archived
 from longhall.broker.catalogue import Topic
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
@@ -99,6 +100,12 @@ class GroupTopics:
             entry = self._hall.catalogue.queues.by_name.get(name)
             if entry is not None and entry.queue_id == queue_id and not entry.owns_topic:
                 await self._queues.delete(name)
+
+    async def note_archived(self, name: str, topic_id: bytes, rows: list[ArchivedRow]) -> None:
+        """Commit the progress of the archive of a topic."""
+        topic = self._hall.catalogue.topics.get(name)
+        if topic is not None and topic.topic_id == topic_id:
+            await note_archived(self._hall, topic, rows)
 
     async def _create(self, spec: TopicSpec) -> None:
         if spec.queue is None:

@@ -75,6 +75,14 @@ class ListTopics(Operation[list[tuple[str, bytes, int]]]):
     """Names, ids and fingerprints of the topics that were placed in this group."""
 
 
+class NoteArchived(Operation[None]):
+    """The progress of the archive of a topic in this group: partition, offset and metadata."""
+
+    name: str
+    topic_id: bytes
+    rows: list[tuple[int, int, str]]
+
+
 class PartitionSize(msgspec.Struct, array_like=True):
     """A partition in this group: its bytes on the disk, and the number of offsets that its log spans."""
 
