@@ -99,6 +99,17 @@ def test_what_is_no_json_is_refused(ask: Asking, queue: str, body: bytes) -> Non
     assert (status, refusal["code"]) == (400, "invalid-request")
 
 
+def test_a_lease_of_a_client_is_shorter_than_those_of_sessions(ask: Asking, queue: str) -> None:
+    year_ms = 365 * 24 * 3_600_000
+    ask.good("POST", f"queues/{queue}/messages", {"messages": [{"body": "x"}]})
+    status, refusal = ask("POST", f"queues/{queue}/receive", {"lease_ms": year_ms})
+    assert (status, refusal["code"], refusal["message"]) == (400, "invalid-request", "a lease lasts less than 365 days")
+    (got,) = ask.good("POST", f"queues/{queue}/receive", {"lease_ms": year_ms - 1})["messages"]
+    assert len(got["receipt"]) == 56  # A receipt with a MAC: that of a session has the pass of the queue.
+    longer = {"changes": [{"receipt": got["receipt"], "lease_ms": year_ms}]}
+    assert ask("POST", f"queues/{queue}/leases", longer)[0] == 400
+
+
 def test_a_receiver_that_waits_is_woken_by_a_send(ask: Asking, node: Node, queue: str) -> None:
     got: list[object] = []
 

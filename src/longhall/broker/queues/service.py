@@ -16,6 +16,7 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.pending import Pending, completed, started, when_acknowledged, when_committed
 from longhall.broker.queues.audit.audit_log import audits, note_lanes
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
+from longhall.broker.queues.consumers.session import SESSION_LEASE_MS
 from longhall.broker.queues.dead_letters.late_arrivals import bury_sends, letters_of_deleted
 from longhall.broker.queues.dead_letters.letters import Attributes, edit_letter, letter, letters
 from longhall.broker.queues.dead_letters.move_bounds import move_target
@@ -250,7 +251,7 @@ class QueueService:
         if repeated is not None:
             return completed(repeated)
         wait_ms = wait_ms if wait_ms >= 0 else queue.settings.wait_ms
-        lease_ms = lease_ms if lease_ms >= 0 else queue.settings.lease_ms
+        lease_ms = _lease_of_client(lease_ms, queue)
         pending = receive(self._hall, queue, count_max, wait_ms, lease_ms, filter, consumer, in_parts)
         if attempt_id:
             return started(self._remember_attempt(queue, attempt_id, pending))
@@ -282,6 +283,7 @@ class QueueService:
         in_parts: bool = True,
     ) -> AnyDeliveries:
         """Messages of several queues, each with its queue's name; service follows the weights."""
+        _check_lease(lease_ms)
         wish = WeightedWish(count_max, wait_ms, lease_ms, filter, consumer, in_parts)
         return await self._service.receive(weights, wish)
 
@@ -337,6 +339,8 @@ class QueueService:
         self, name: str, changes: Changes, consumer: str = "", accepts: str = CURRENT, lease_ms_max: int = 0
     ) -> Codes:
         """Leases end at another time; 0 gives back."""
+        for _, lease_ms in changes:
+            _check_lease(lease_ms)
         return await change_leases(self._hall, self._find(name), changes, consumer, accepts, lease_ms_max)
 
     async def hand_back(self, name: str, receipts: Names) -> Codes:
@@ -458,6 +462,21 @@ class QueueService:
         if queue is None:
             raise _unknown(name)
         return queue
+
+
+def _lease_of_client(lease_ms: int, queue: RunningQueue) -> int:
+    """The lease that a receive asks for; -1 is the queue's own. One as long as that of a session would end with the
+    leadership of this node, as those of sessions do.
+    """
+    if lease_ms < 0:
+        return min(queue.settings.lease_ms, SESSION_LEASE_MS - 1)
+    _check_lease(lease_ms)
+    return lease_ms
+
+
+def _check_lease(lease_ms: int) -> None:
+    if lease_ms >= SESSION_LEASE_MS:
+        raise LonghallError(Code.INVALID_REQUEST, "a lease lasts less than 365 days")
 
 
 def _unknown(name: str) -> LonghallError:

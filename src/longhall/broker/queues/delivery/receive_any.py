@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, final
 
 from longhall.broker.hall import Hall
+from longhall.broker.queues.consumers.session import SESSION_LEASE_MS
 from longhall.broker.queues.delivery.receive import receive, until_change_s
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.errors import Code, LonghallError
@@ -64,7 +65,7 @@ class WeightedReceive:
                 if not waiting[name]:
                     continue
                 queue = self._find(name)
-                lease = wish.lease_ms if wish.lease_ms >= 0 else queue.settings.lease_ms
+                lease = wish.lease_ms if wish.lease_ms >= 0 else min(queue.settings.lease_ms, SESSION_LEASE_MS - 1)
                 given = await receive(self._hall, queue, count, 0, lease, wish.filter, wish.consumer, wish.in_parts)
                 found.extend([(name, delivery) for delivery in given])
                 waiting[name] = self._waiting(queue) if len(given) == count else 0
