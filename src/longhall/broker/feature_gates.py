@@ -18,7 +18,8 @@
               broker configurations change at run time
     level 7   the catalogue has the directory: tenants, users, access keys, tokens, and what else is kept beside them;
               queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
-              data keys in their configuration; queues in one replication group may have an audit
+              data keys in their configuration; queues in one replication group may have an audit;
+              the log has notes of usage
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -47,7 +48,7 @@ WORDS: Final = {
     6: "transactions over several replication groups; messages that move between them: dead letters, answers, moves; "
     "broker configurations that change at run time",
     7: "the directory of tenants, users, access keys and tokens; sealed queues and topics; audits of queues in a "
-    "replication group",
+    "replication group; usage in the log",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -65,6 +66,7 @@ DIRECTORY_LEVEL: Final = 7  # Entries of the directory in the catalogue.
 OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
 SEALED_LEVEL: Final = 7  # Sealed queues and topics.
 GROUP_AUDITS_LEVEL: Final = 7  # Audits of queues in other replication groups.
+USAGE_LEVEL: Final = 7  # Notes of usage in the log.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -174,6 +176,11 @@ def may_transact_in_groups(hall: Hall) -> bool:
 def may_remember_produced(hall: Hall) -> bool:
     """True if replicas agree on the deduplication window when it has ids of Kafka producers."""
     return hall.replica is None or hall.feature_level >= PRODUCED_LEVEL
+
+
+def may_note_usage(hall: Hall) -> bool:
+    """True if every replica keeps the usage that is noted in the log."""
+    return hall.replica is None or hall.feature_level >= USAGE_LEVEL
 
 
 def check_topic(hall: Hall, configuration: Mapping[str, str]) -> None:

@@ -69,7 +69,6 @@ from longhall.front.guard import AccessGuard
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
 from longhall.node.addresses import Address, parse_address
-from longhall.node.audit_writer import AuditWriter
 from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower, ConnectionLimits
 from longhall.node.cluster_node import ClusterNode
@@ -89,6 +88,7 @@ from longhall.node.sealing import seal_messages
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls, has_tls
+from longhall.node.topic_writers import TopicWriters
 from longhall.node.upgrades import NodeUpgrades
 from longhall.node.workers import Workers
 from longhall.queues.messages import QueueView
@@ -111,7 +111,6 @@ from longhall.service.administration import (
     SpreadReplicas,
     TransferLeadership,
 )
-from longhall.service.audit_operations import register_audit_operations
 from longhall.service.broker_operations import ConfigureBroker, ListBrokerConfigurations
 from longhall.service.exchanges import ExchangeService
 from longhall.service.kafka_operations import AnswerKafkaRequest
@@ -192,8 +191,8 @@ class Node:
         self.authentication = NodeAuthentication(
             world, settings, directory, self.hall.queue_secret, self.known.credentials, audit
         )
-        register_audit_operations(self.hall, self.broker)
-        self._audit = AuditWriter(self.hall, audit, self._call_catalogue) if audit is not None else None
+        self.writers = TopicWriters(self.hall, self.broker, self.service, self._call_catalogue)
+        self.writers.write_audit(audit)
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
@@ -258,6 +257,16 @@ class Node:
             settings.connections_per_address_max,
             [self._kafka.connections, self._sqs.connections, self._amqp.connections, self._stomp.connections],
         )
+        if settings.usage:
+            self.writers.write_usage(
+                door,
+                [
+                    ("kafka", self._kafka.connections),
+                    ("sqs", self._sqs.connections),
+                    ("amqp", self._amqp.connections),
+                    ("stomp", self._stomp.connections),
+                ],
+            )
         readiness = Readiness(self.hall, budget)
         self.status = NodeStatus(self.hall, self._kafka, budget, readiness)
         label = colleagues.label if colleagues is not None else ""
@@ -329,8 +338,7 @@ class Node:
             await self._recover()
         self.authentication.start(self.hall.background)
         await self._open()
-        if self._audit is not None:
-            self._audit.start()
+        self.writers.start()
         if self.cluster_node is not None:
             await self.cluster_node.join()
             self._configurations.start()
@@ -488,8 +496,7 @@ class Node:
         """Drain, write a checkpoint, and close. A leader transfers its leadership first and writes no checkpoint."""
         self.status.state = DRAINING
         self.hall.background.close()
-        if self._audit is not None:
-            await self._audit.stop()
+        await self.writers.stop()
         if self.cluster_node is not None and await self.cluster_node.hand_over():
             await self.drop()
             return
@@ -508,8 +515,7 @@ class Node:
             self._console.drain(drain_s),
             self._doors.drain(drain_s),
         )
-        if self._audit is not None:
-            await self._audit.stop()  # Again, for what clients did meanwhile.
+        await self.writers.stop()  # Again, for what clients did meanwhile.
         await self._scaler.stop()
         await self._configurations.stop()
         await self.directory_follower.stop()
@@ -552,8 +558,7 @@ class Node:
     async def drop(self) -> None:
         """Discard all state in memory: it may include entries that were never committed, and never acknowledged."""
         self.hall.background.close()
-        if self._audit is not None:
-            await self._audit.end()
+        await self.writers.end()
         await self._scaler.stop()
         await self._configurations.stop()
         await self.directory_follower.stop()
