@@ -26,7 +26,7 @@ async def cluster_usage(simulation: Simulation, starter: Starter) -> RunResult:
     run.cluster.counts_usage = True
     places = await run.begin(3)
     run.context.large_chance = LARGE_CHANCE
-    run.write(places, plain=3, idempotent=3, transactional=0, pause_s=0.2)
+    run.write(places, plain=1, idempotent=2, transactional=0, pause_s=0.3)
     played = await run.end(6.0)
     await run.cluster.up(READY_S)
     await asyncio.sleep(1)

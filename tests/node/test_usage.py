@@ -110,7 +110,8 @@ def use_kafka(address: str, counted: Sums) -> None:
     got = 0
     while got < 500:
         message = consumer.poll(10)
-        assert message is not None and message.error() is None
+        assert message is not None
+        assert message.error() is None
         got += 1
     consumer.close()
     counted["kafka", "events", "messages_fetched"] += got
