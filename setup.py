@@ -89,6 +89,8 @@ HOT_ROOMS = (
     "broker/send.py",
     "broker/hall_time.py",
     "broker/traffic.py",
+    "broker/usage/usage_meter.py",
+    "broker/usage/usage_totals.py",
     "broker/waiting.py",
     "front/admission.py",
     "front/calls.py",

@@ -26,6 +26,7 @@ from simulation.planted_scrubs import SCRUB_BUGS
 from simulation.planted_shares import SHARE_BUGS
 from simulation.planted_topics import TOPIC_BUGS
 from simulation.planted_transactions import TRANSACTION_BUGS
+from simulation.planted_usage import USAGE_BUGS
 from simulation.planted_wings import WING_BUGS
 
 TENTHS: Final = 10
@@ -47,6 +48,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **SHARE_BUGS,
     **AMQP_BUGS,
     **ACCOUNT_BUGS,
+    **USAGE_BUGS,
 }
 
 

@@ -100,6 +100,7 @@ class SimulatedCluster:
         self.tasks: list[asyncio.Task[None]] = []
         self.restarts = 0
         self.checkpoint_bytes = 0  # Of every node; 0 lets the seed draw it.
+        self.counts_usage = False
         # Nodes of an earlier version, with the highest feature level that they know.
         self.level_max: dict[int, int] = {}
         self.refusals = 0  # Starts refused because the version was too old.
@@ -426,6 +427,7 @@ class SimulatedCluster:
             digest_interval_ms=DIGEST_MS,
             feature_level_max=self.level_max.get(number, NEWEST),
             replication_factor=self._factor,
+            usage=self.counts_usage,
             default_placement="hall" if self.group_processes is None else "spread",
         )
         if self.checkpoint_bytes:

@@ -37,6 +37,7 @@ from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.scenarios.scrubs import SCRUB_SCENARIOS
 from simulation.scenarios.single_node_run import SingleNodeRun, places_of
 from simulation.scenarios.upgrades import VERSION_SCENARIOS
+from simulation.scenarios.usage import USAGE_SCENARIOS
 from simulation.scenarios.wings import WING_SCENARIOS
 from simulation.scenarios.writers import write_evenly, write_keys
 from simulation.world import Simulation
@@ -158,4 +159,5 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **SCRUB_SCENARIOS,
     **AMQP_SCENARIOS,
     **ACCOUNT_SCENARIOS,
+    **USAGE_SCENARIOS,
 }

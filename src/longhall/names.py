@@ -26,12 +26,14 @@ ProducerId = NewType("ProducerId", int)
 
 CATALOGUE_SHARD: Final = ShardId(0)
 OUTBOX_SHARD: Final = ShardId(1)  # The shard of all outboxes of a group.
+USAGE_SHARD: Final = ShardId(1)  # The shard of the usage of a group that is not in the usage topic yet.
 NAME_LENGTH_MAX: Final = 249
 INTERNAL_PREFIX: Final = "__longhall_"  # Topics that Longhall keeps for itself; lists and patterns pass over them.
 ARCHIVE_GROUP: Final = GroupId("longhall.archive")  # Its offsets say how far topics are archived.
 JOB_GROUP_PREFIX: Final = "longhall."  # Groups in which jobs remember how far they are: that never gets too old.
 AUDIT_TOPIC: Final = "longhall.audit"
-SYSTEM_TOPICS: Final = frozenset({AUDIT_TOPIC})  # Clients read them; only Longhall writes, changes or deletes them.
+USAGE_TOPIC: Final = "longhall.usage"
+SYSTEM_TOPICS: Final = frozenset({AUDIT_TOPIC, USAGE_TOPIC})  # Clients read them; only Longhall writes or changes them.
 SEALED: Final = "longhall.sealed"  # The configurations of sealed topics: the master key,
 SEAL_KEYS: Final = "longhall.seal.keys"  # and the data keys.
 

@@ -24,7 +24,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.log.layout import index_path, partition_directory, segment_path
 from longhall.log.partition import PartitionLog
-from longhall.names import OUTBOX_SHARD
+from longhall.names import OUTBOX_SHARD, USAGE_SHARD
 from longhall.shards.replica import Replica
 from longhall.shards.shard import Shard
 from longhall.world.ports import File
@@ -255,4 +255,6 @@ def _state_of(hall: Hall, shard: Shard) -> dict[str, Any]:
     state["transactions"] = hall.transactions[shard.number - 1].snapshot()
     if shard.number == OUTBOX_SHARD:
         state["outboxes"] = hall.outboxes.snapshot()
+    if shard.number == USAGE_SHARD:
+        state["usage"] = hall.usage.totals.snapshot()
     return state

@@ -20,7 +20,7 @@
               queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
               data keys in their configuration; queues in one replication group may have an audit
     level 8   topics in replication groups may have several queues: forks, and queues over topics; retry topics are in
-              the groups of their queues; topics in groups may have to be archived
+              the groups of their queues; topics in groups may have to be archived; the log has notes of usage
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -50,7 +50,7 @@ WORDS: Final = {
     "broker configurations that change at run time",
     7: "the directory of tenants, users, access keys and tokens; sealed queues and topics; audits of queues in a "
     "replication group",
-    8: "forks, queues over topics, and topics that must be archived, in replication groups",
+    8: "forks, queues over topics, and topics that must be archived, in replication groups; usage in the log",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -69,6 +69,7 @@ OUTBOX_LEVEL: Final = 6  # Messages between replication groups.
 SEALED_LEVEL: Final = 7  # Sealed queues and topics.
 GROUP_AUDITS_LEVEL: Final = 7  # Audits of queues in other replication groups.
 GROUP_QUEUES_LEVEL: Final = 8  # Several queues over one topic in other replication groups.
+USAGE_LEVEL: Final = 8  # Notes of usage in the log.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -201,6 +202,11 @@ def may_transact_in_groups(hall: Hall) -> bool:
 def may_remember_produced(hall: Hall) -> bool:
     """True if replicas agree on the deduplication window when it has ids of Kafka producers."""
     return hall.replica is None or hall.feature_level >= PRODUCED_LEVEL
+
+
+def may_note_usage(hall: Hall) -> bool:
+    """True if every replica keeps the usage that is noted in the log."""
+    return hall.replica is None or hall.feature_level >= USAGE_LEVEL
 
 
 def check_topic(hall: Hall, configuration: Mapping[str, str]) -> None:

@@ -48,6 +48,7 @@ from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
 from longhall.broker.traffic import Traffic
+from longhall.broker.usage.usage_meter import Usage
 from longhall.errors import Code
 from longhall.exchanges.events import PolicyRemoved, PolicySet
 from longhall.log.files import OpenFiles
@@ -143,6 +144,7 @@ class Hall:
         self.uploads: list[Uploads] = []
         self.chunked_messages: list[ChunkedMessages] = []
         self.outboxes = Outboxes()  # Messages for queues of other groups.
+        self.usage = Usage()
         self.joins = asyncio.Semaphore(JOINS_MAX)
         self.groups: list[Groups] = []
         self.transactions: list[Transactions] = []

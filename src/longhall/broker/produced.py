@@ -8,6 +8,7 @@ from typing import Final, final
 from mypy_extensions import mypyc_attr
 
 from longhall.broker.partition import Partition
+from longhall.broker.usage.usage_meter import ACCOUNT
 from longhall.errors import Code
 from longhall.records.batch import BatchHeader
 
@@ -86,6 +87,7 @@ class ProducedBatch:
         self.timeout_ms = timeout_ms  # How long the producer waits for the answer.
         self.append_time_ms = append_time_ms
         self.leader_only = leader_only  # The leader's copy is enough for the producer.
+        self.account = ACCOUNT.get()  # Whom it is counted for; it may wait for room or for a coordinator.
         self.guard = -1  # The coordinator confirmed its transaction; void if the producer's guard is another by now.
 
 

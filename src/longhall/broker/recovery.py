@@ -216,6 +216,8 @@ def restore_shard(hall: Hall, shard: Shard, state: dict[str, Any], waiting: dict
         hall.chunked_messages[shard.number - 1].restore(state["wholes"])
     if "outboxes" in state:  # Old snapshots have none.
         hall.outboxes.restore(state["outboxes"])
+    if "usage" in state:
+        hall.usage.totals.restore(state["usage"])
     hall.groups[shard.number - 1].restore(state["groups"], now_ms)
     hall.transactions[shard.number - 1].restore(state["transactions"])
 

@@ -24,6 +24,7 @@ from longhall.broker.events import (
 )
 from longhall.broker.hall import Hall
 from longhall.broker.state_digest import pass_mark
+from longhall.broker.usage.usage_events import usage_decoder
 from longhall.errors import LonghallError
 from longhall.log.frames import (
     BATCH,
@@ -40,7 +41,7 @@ from longhall.queues.auxiliary_events import MoveEvent, ParcelEvent, StagingEven
 from longhall.queues.events import decoder as queue_decoder
 from longhall.queues.outbox_events import outbox_decoder
 from longhall.records.batch import parse_header
-from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, OUTBOX, PARCELS, QUEUES, SHARD, STAGING, TRANSACTIONS
+from longhall.shards.shard import CATALOGUE, GROUPS, MOVES, OUTBOX, PARCELS, QUEUES, SHARD, STAGING, TRANSACTIONS, USAGE
 from longhall.shards.shard import PARTITIONS as PARTITION_EVENTS
 from longhall.topics.events import GroupEvent, TransactionEvent
 
@@ -187,6 +188,8 @@ class Replay:
                 hall.uploads[shard - 1].apply(parcel)
         elif room == OUTBOX:
             hall.outboxes.apply(outbox_decoder.decode(event))
+        elif room == USAGE:
+            hall.usage.totals.apply(usage_decoder.decode(event))
         elif room == SHARD:
             noted = shard_decoder.decode(event)
             if isinstance(noted, EpochStarted):

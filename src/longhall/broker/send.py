@@ -173,6 +173,9 @@ def append_produced(hall: Hall, batch: ProducedBatch, now_ms: int) -> Sent:
         quota.charge(header.size_bytes, header.record_count, now_ms)
     for listener in partition.listeners:
         listener.on_sent(header.record_count)
+    meter = hall.usage.meter
+    if meter is not None:
+        meter.sent_by(batch.account, hall.topic_name(partition.topic_id), header.record_count, header.size_bytes)
     return Sent(None, header.base_offset, batch.append_time_ms)
 
 

@@ -47,7 +47,9 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     ),
     "dlq": CommandEntry("dlq", "app", "Dead letters: list, show, edit, redrive, moves, cancel."),
     "pipeline": CommandEntry(
-        "pipeline", "app", "Jobs on Spark: archive, replay, sql, report, reconcile. They need longhall[spark] and Java."
+        "pipeline",
+        "app",
+        "Jobs on Spark: archive, replay, sql, report, reconcile, invoices. They need longhall[spark] and Java.",
     ),
     "user": CommandEntry("user", "app", "Users: add, list, disable, enable, delete, rotate, access keys, import."),
     "tenant": CommandEntry("tenant", "app", "Tenants: add, list, disable, enable, delete."),

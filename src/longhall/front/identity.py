@@ -59,9 +59,9 @@ def principal_of_key(access_key: str) -> Principal:
     return Principal(DEFAULT_TENANT, access_key, ADMINISTRATOR_KIND)
 
 
-def caller_of(principal: Principal, address: str, tls: bool = False, action: str = "") -> Caller:
+def caller_of(principal: Principal, address: str, tls: bool = False, action: str = "", door: str = "") -> Caller:
     """The caller of operations that this client asks for."""
-    return Caller(principal.user, address, principal.tenant, principal.kind, tls, action)
+    return Caller(principal.user, address, principal.tenant, principal.kind, tls, action, door)
 
 
 def is_encrypted(origin: Origin | None) -> bool:

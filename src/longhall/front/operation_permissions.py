@@ -33,6 +33,7 @@ from longhall.service import limit_operations as limits
 from longhall.service import policy_operations as policies
 from longhall.service import queue_operations as queues
 from longhall.service import seal_operations as seals
+from longhall.service import usage_operations as usage
 
 DEFAULT_EXCHANGE: Final = "amq.default"  # RabbitMQ's name of the exchange without a name.
 
@@ -327,6 +328,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     brokers.ListBrokerConfigurations: _cluster(AccessAction.DESCRIBE_CONFIGS),
     kafka.AnswerKafkaRequest: BY_KAFKA,
     audit.AppendAudit: INTERNAL,
+    usage.AppendUsage: INTERNAL,
     # Data keys of sealed queues and topics
     seals.ReadKeyRing: INTERNAL,
     seals.AddDataKey: INTERNAL,

@@ -33,6 +33,7 @@ from longhall.log.frames import (
     frame_position,
     frame_size,
 )
+from longhall.log.notes import Notes
 from longhall.world.ports import Buffer, Disk, File
 
 FILE_HEADER_BYTES: Final = 64
@@ -88,6 +89,7 @@ class Wal:
         self.incarnation = 1
         self.time_ms = 0  # The last hall time found in the log.
         self.appended = 0  # Entries appended since the start.
+        self.notes: Notes | None = None  # Written before an atomic write closes a frame.
         self._disk = disk
         self._file_bytes = file_bytes
         self._free_max = max(FREE_FILES_MIN, kept_bytes // file_bytes)
@@ -109,6 +111,8 @@ class Wal:
     def append(self, first: bytes, second: bytes = b"") -> None:
         """Add an entry, in one or two pieces, to the current round."""
         assert len(first) + len(second) <= ENTRY_BYTES_MAX
+        if self._body_bytes >= FRAME_BYTES_MAX and not self._held:
+            self._close_frame()  # Not after an append: a note about the entry may follow in the same frame.
         self._body.append(first)
         self._body_bytes += len(first)
         if second:
@@ -116,8 +120,6 @@ class Wal:
             self._body_bytes += len(second)
         self._entries += 1
         self.appended += 1
-        if self._body_bytes >= FRAME_BYTES_MAX and not self._held:
-            self._close_frame()
 
     def append_together(self, entries: Buffer, count: int) -> None:
         """Add consecutive entries: all of them survive a crash, or none."""
@@ -138,8 +140,15 @@ class Wal:
         The caller keeps the total within the size of one entry.
         """
         assert not self._held
+        if self.notes is not None and self.notes.is_due():
+            self.notes.write()
         if self._body_bytes >= FRAME_BYTES_MAX // 2:
             self._close_frame()
+        self._held = True
+
+    def extend(self) -> None:
+        """Like `hold`, and what is appended until `let_go` joins the frame of the entry before it."""
+        assert not self._held
         self._held = True
 
     @property
@@ -150,8 +159,11 @@ class Wal:
     def let_go(self) -> None:
         """End the group that `hold` began."""
         self._held = False
-        if self._body_bytes >= FRAME_BYTES_MAX:
-            self._close_frame()
+
+    @property
+    def open_bytes(self) -> int:
+        """The size of the frame that is open."""
+        return self._body_bytes
 
     @property
     def current_file(self) -> File:

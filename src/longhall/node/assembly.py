@@ -51,7 +51,6 @@ from longhall.front.client_limits import ClientLimits
 from longhall.front.guard import AccessGuard
 from longhall.node import cluster_view
 from longhall.node.addresses import DOORS, Address, parse_address
-from longhall.node.audit_writer import AuditWriter
 from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower
 from longhall.node.cluster_node import ClusterNode
@@ -74,11 +73,11 @@ from longhall.node.sealing import seal_messages
 from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls
+from longhall.node.topic_writers import TopicWriters
 from longhall.node.workers import Workers
 from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
-from longhall.service.audit_operations import register_audit_operations
 from longhall.service.exchanges import ExchangeService
 from longhall.service.limits import LimitService
 from longhall.service.local import LocalBroker
@@ -150,8 +149,8 @@ class Node:
         self.authentication = NodeAuthentication(
             world, settings, directory, self.hall.queue_secret, self.known.credentials, audit
         )
-        register_audit_operations(self.hall, self.broker)
-        self._audit = AuditWriter(self.hall, audit, self._call_catalogue) if audit is not None else None
+        self.writers = TopicWriters(self.hall, self.broker, self.service, self._call_catalogue)
+        self.writers.write_audit(audit)
         self._housekeeper = Housekeeper(self.hall)
         self.scrubber = Scrubber(self.hall, papers_of(world, identity, place))
         self._scaler = scaler_of(self.hall, settings)
@@ -165,6 +164,8 @@ class Node:
             sessions,
             FrontParts(self.guard, self.authentication, sealing, limits, budget),
         )
+        if settings.usage:
+            self.writers.write_usage(self.kafka_door, self.doors.connections())
         readiness = Readiness(self.hall, budget)
         self.status = NodeStatus(self.hall, self.doors.kafka, budget, readiness)
         label = colleagues.label if colleagues is not None else ""
@@ -222,8 +223,7 @@ class Node:
             await self._recover()
         self.authentication.start(self.hall.background)
         await self._open()
-        if self._audit is not None:
-            self._audit.start()
+        self.writers.start()
         if self.cluster_node is not None:
             await self.cluster_node.join()
             self._configurations.start()
@@ -346,8 +346,7 @@ class Node:
         """Drain, write a checkpoint, and close. A leader transfers its leadership first and writes no checkpoint."""
         self.status.state = DRAINING
         self.hall.background.close()
-        if self._audit is not None:
-            await self._audit.stop()
+        await self.writers.stop()
         if self.cluster_node is not None and await self.cluster_node.hand_over():
             await self.drop()
             return
@@ -360,8 +359,7 @@ class Node:
             self._console.drain(drain_s),
             self._management.drain(drain_s),
         )
-        if self._audit is not None:
-            await self._audit.stop()  # Again, for what clients did meanwhile.
+        await self.writers.stop()  # Again, for what clients did meanwhile.
         await self._scaler.stop()
         await self._configurations.stop()
         await self.directory_follower.stop()
@@ -404,8 +402,7 @@ class Node:
     async def drop(self) -> None:
         """Discard all state in memory: it may include entries that were never committed, and never acknowledged."""
         self.hall.background.close()
-        if self._audit is not None:
-            await self._audit.end()
+        await self.writers.end()
         await self._scaler.stop()
         await self._configurations.stop()
         await self.directory_follower.stop()

@@ -117,15 +117,20 @@ class MessageDoors:
         )
         for server in (self.amqp, self.stomp, self.kafka):
             front.authentication.close_with(server.close_outdated)
-        ConnectionLimits(hall, count_max, per_address_max, self._registries())
+        ConnectionLimits(hall, count_max, per_address_max, [one for _, one in self.connections()])
 
-    def _registries(self) -> list[ConnectionRegistry[Any]]:
-        return [server.connections for server in (self.kafka, self.sqs, self.amqp, self.stomp)]
+    def connections(self) -> list[tuple[str, ConnectionRegistry[Any]]]:
+        """The connections of each door, by its name."""
+        return [
+            ("kafka", self.kafka.connections),
+            ("sqs", self.sqs.connections),
+            ("amqp", self.amqp.connections),
+            ("stomp", self.stomp.connections),
+        ]
 
     def sources(self) -> list[Callable[[], DoorStatus]]:
         """What the status page asks for the connections of each door."""
-        names = ("kafka", "sqs", "amqp", "stomp")
-        return [partial(_status_of, name, one) for name, one in zip(names, self._registries(), strict=True)]
+        return [partial(_status_of, name, one) for name, one in self.connections()]
 
     async def open(self, tls: NodeTls) -> None:
         """Listen at the addresses of the settings. OSError if one cannot be had."""
@@ -161,7 +166,8 @@ class MessageDoors:
         self.stop_accepting()
         for connection in list(self.kafka.connections.registered):
             connection.close()
-        for registry in self._registries()[1:]:
+        others: list[ConnectionRegistry[Any]] = [self.sqs.connections, self.amqp.connections, self.stomp.connections]
+        for registry in others:
             for other in list(registry.registered):
                 other.abort()
 

@@ -86,6 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "longhall.audit, which clients can only read."
         ),
     ] = False
+    usage: Annotated[bool, Meta(description="Count what clients use, into the topic longhall.usage.")] = False
     master_key: Annotated[
         str | None,
         Meta(

@@ -22,6 +22,7 @@ from longhall.records.header import (
     LENGTH_ENDS_AT,
     LOG_APPEND_TIME,
     MAGIC,
+    RECORD_COUNT_AT,
     TRANSACTIONAL,
     BatchHeader,
     check_batch,
@@ -41,6 +42,7 @@ __all__ = [
     "build_batch",
     "check_batch",
     "check_produced",
+    "count_records",
     "pack_batch",
     "parse_header",
     "read_records",
@@ -214,3 +216,15 @@ def with_log_append_time(batch: bytes, timestamp_ms: int) -> bytes:
         header.record_count,
     )
     return assemble(header.base_offset, header.leader_epoch, covered, batch[HEADER_BYTES:])
+
+
+def count_records(buffers: Sequence[bytes | bytearray | memoryview]) -> int:
+    """The messages in whole batches, markers left out."""
+    count = 0
+    for buffer in buffers:
+        at = 0
+        while at + HEADER_BYTES <= len(buffer):
+            if not buffer[at + CRC_COVERS_FROM + 1] & CONTROL:
+                count += int.from_bytes(buffer[at + RECORD_COUNT_AT : at + HEADER_BYTES], "big")
+            at += LENGTH_ENDS_AT + int.from_bytes(buffer[at + LENGTH_ENDS_AT - 4 : at + LENGTH_ENDS_AT], "big")
+    return count

@@ -23,6 +23,7 @@ from longhall.service import (
     policy_operations,
     queue_operations,
     seal_operations,
+    usage_operations,
 )
 
 
@@ -50,6 +51,7 @@ _MODULES: Final = (
     kafka_operations,
     seal_operations,
     audit_operations,
+    usage_operations,
     topic_operations,
     transaction_operations,
 )

@@ -10,7 +10,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, TypeVar, final
 
 from longhall.broker.pending import Pending, completed, started
+from longhall.broker.usage.usage_meter import ACCOUNT, Account
 from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.directory.accounts import DEFAULT_TENANT
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Accepted, Delivery, Outgoing
 from longhall.queues.receipts import CURRENT
@@ -61,6 +63,7 @@ class LocalBroker:
         self._send = queues.send
         self._receive = queues.receive
         self._settle = queues.settle
+        self.is_metered = False  # True if usage is counted: operations say whom they are for.
         self._others: dict[type[Operation[Any]], Callable[[Any, Caller], Any]] = {}
 
     def also(self, kind: type[O], action: Callable[[O, Caller], Any]) -> None:
@@ -69,6 +72,15 @@ class LocalBroker:
 
     def carry_out(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
         """Start an operation. LonghallError if it is refused at once."""
+        if not self.is_metered:
+            return self._carry_out(operation, caller)
+        account = ACCOUNT.set(account_of(caller))
+        try:
+            return self._carry_out(operation, caller)
+        finally:
+            ACCOUNT.reset(account)
+
+    def _carry_out(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
         kind = type(operation)
         other = self._others.get(kind)
         if other is None:
@@ -95,6 +107,14 @@ class LocalBroker:
         if number == _SETTLE:
             return self._settle(op.queue, op.receipts, caller.identity, op.accepts)
         return None
+
+
+def account_of(caller: Caller) -> Account | None:
+    """Whom an operation is counted for; None for calls of Longhall itself."""
+    if not caller.door:
+        return None
+    # The name of an anonymous client is one that nobody has checked.
+    return (caller.tenant or DEFAULT_TENANT, caller.identity if caller.kind else "", caller.door)
 
 
 def _pending(outcome: Any, waits: bool) -> Pending[Any]:

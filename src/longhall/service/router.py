@@ -82,6 +82,12 @@ class QueueViews(Protocol):
     def view(self, name: str) -> QueueView | None: ...
 
 
+class RequestMeter(Protocol):
+    """Counts the requests of clients; fulfilled by `front.usage`."""
+
+    def count(self, operation: Operation[Any], caller: Caller) -> None: ...
+
+
 class OperationGuard(Protocol):
     """Permits or refuses operations of clients; fulfilled by `front.guard`."""
 
@@ -123,6 +129,7 @@ class Router:
         self._placed: PlacedQueues | None = None
         self._topics: GroupTopics | None = None
         self._gate: MessageGate | None = None
+        self._usage: RequestMeter | None = None
 
     def join(
         self,
@@ -155,6 +162,10 @@ class Router:
     def pass_through(self, gate: MessageGate) -> None:
         """Let the messages of this process's doors pass this gate."""
         self._gate = gate
+
+    def meter(self, usage: RequestMeter) -> None:
+        """Count the requests of this process's doors."""
+        self._usage = usage
 
     def close(self) -> None:
         """End every call to other processes."""
@@ -191,6 +202,8 @@ class Router:
         """Carry out an operation of a client, if it is permitted. It never raises: a refusal is the error of the
         `Pending` that is returned.
         """
+        if self._usage is not None:
+            self._usage.count(operation, caller)
         guard = self._guard
         if guard is not None and guard.active:
             try:

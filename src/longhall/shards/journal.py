@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import final
 
 from longhall.log.files import OpenFiles
+from longhall.log.notes import Notes
 from longhall.log.wal import Wal
 from longhall.shards.feed import Feed
 from longhall.shards.shard import Committable, Shard
@@ -41,6 +42,7 @@ class Journal:
         self.shards = shards
         self.rounds = 0
         self.feed: Feed | None = None
+        self.notes: Notes | None = None
         self._touched: dict[int, Shard] = {}
         self._open_files = open_files
         self._paths: dict[str, None] = {}
@@ -79,6 +81,8 @@ class Journal:
 
     def write(self, time_ms: int) -> None:
         """Write the collected entries to the page cache and release the requests that wait for no more than that."""
+        if self.notes is not None:
+            self.notes.write()
         if self.wal.pending_bytes:
             self.wal.write(time_ms)
             if self.feed is not None:

@@ -25,6 +25,7 @@ from longhall.log.frames import (
     encode_event,
     encode_reference,
 )
+from longhall.log.notes import Notes
 from longhall.log.wal import Wal
 from longhall.shards.feed import Feed
 
@@ -47,6 +48,7 @@ STAGING: Final = 6
 MOVES: Final = 7
 PARCELS: Final = 8
 OUTBOX: Final = 10
+USAGE: Final = 11
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -68,6 +70,7 @@ class Shard:
         self.sequence = 0
         self.committed = 0
         self.feed: Feed | None = None
+        self.notes: Notes | None = None  # Of entries of this and other shards.
         self.opened = 0  # Messages in batches that are opened when they are appended, and again in a replay.
         self._wal = wal
         self._waiting: deque[tuple[int, Committable, int]] = deque()
@@ -79,6 +82,8 @@ class Shard:
 
     def append_batch(self, partition: int, flags: int, stored: bytes) -> None:
         """Append a small batch: its bytes are stored in the write-ahead log."""
+        if self.notes is not None and self.notes.is_due():
+            self.notes.write()
         sequence = self.sequence + 1
         head = encode_batch(flags, self.number, sequence, self.epoch, partition, len(stored))
         if self.feed is not None:
@@ -88,6 +93,8 @@ class Shard:
 
     def append_batch_in_parts(self, partition: int, flags: int, stored: bytes) -> None:
         """Append a batch that is too large for one entry, as adjacent entries."""
+        if self.notes is not None:
+            self.notes.write()  # Not between its entries.
         at = 0
         flags |= BATCH_CONTINUED
         while at < len(stored):
@@ -101,11 +108,15 @@ class Shard:
     def append_reference(self, partition: int, flags: int, position: int, header: bytes) -> None:
         """Append a reference to a large batch in its segment. Not with a feed, which needs whole batches."""
         assert self.feed is None
+        if self.notes is not None and self.notes.is_due():
+            self.notes.write()
         self.sequence += 1
         self._wal.append(encode_reference(flags, self.number, self.sequence, self.epoch, partition, position, header))
 
     def append_event(self, room: int, event: bytes) -> None:
         """Append an event. One that is too large for one entry spans several."""
+        if self.notes is not None and self.notes.is_due():
+            self.notes.write()
         flags = 0
         while len(event) > EVENT_PART_BYTES:
             part, event = event[:EVENT_PART_BYTES], event[EVENT_PART_BYTES:]

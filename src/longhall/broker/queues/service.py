@@ -44,6 +44,7 @@ from longhall.broker.queues.upkeep.recent_deletions import RecentDeletions
 from longhall.broker.queues.upkeep.resizer import Resizer
 from longhall.broker.queues.upkeep.rewind import START, Destination, fork, fork_starts, rewind
 from longhall.broker.queues.write import together, write_queue, write_staging
+from longhall.broker.usage.usage_meter import ACCOUNT, Account
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD, INTERNAL_PREFIX
@@ -225,7 +226,11 @@ class QueueService:
         if letters is None:
             raise _unknown(name)
         pending: Pending[Accepteds] = Pending()
-        pending.decide(bury_sends(self._hall, letters, name, messages))
+        answers = bury_sends(self._hall, letters, name, messages)
+        if self._hall.usage.meter is not None:
+            accepted = [one.body for one, answer in zip(messages, answers, strict=True) if answer.code is None]
+            self._hall.usage.meter.sent(letters.entry.name, len(accepted), sum([len(body) for body in accepted]))
+        pending.decide(answers)
         when_acknowledged(self._hall, letters.shard, pending, letters.acknowledgers)
         return pending
 
@@ -255,7 +260,7 @@ class QueueService:
         pending = receive(self._hall, queue, count_max, wait_ms, lease_ms, filter, consumer, in_parts)
         if attempt_id:
             return started(self._remember_attempt(queue, attempt_id, pending))
-        pending.when_abandoned(partial(self._return_undelivered, queue))
+        pending.when_abandoned(partial(self._return_undelivered, queue, ACCOUNT.get()))
         return pending
 
     async def _remember_attempt(self, queue: RunningQueue, attempt_id: str, pending: Pending[Deliveries]) -> Deliveries:
@@ -266,8 +271,12 @@ class QueueService:
             self._attempts[queue.number, attempt_id] = (self._hall.time.now_ms(), deliveries)
         return deliveries
 
-    def _return_undelivered(self, queue: RunningQueue, deliveries: Deliveries) -> None:
+    def _return_undelivered(self, queue: RunningQueue, account: Account | None, deliveries: Deliveries) -> None:
         """The receiver has gone away between the lease and the commit."""
+        meter = self._hall.usage.meter
+        if meter is not None:
+            size = sum([delivery.whole_bytes or len(delivery.body) for delivery in deliveries])
+            meter.pushed(account, queue.entry.name, -len(deliveries), -size)
         receipts = [delivery.receipt for delivery in deliveries if delivery.receipt]
         if receipts:
             started(hand_back(self._hall, queue, receipts)).when_done(_log_failure)

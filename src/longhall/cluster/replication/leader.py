@@ -116,6 +116,9 @@ class GroupLeader:
 
     def stop_leading(self) -> None:
         """Append and acknowledge nothing from now on. `close` ends the rest."""
+        notes = self._hall.journal.notes
+        if notes is not None and self.leading is not None:
+            notes.write()  # This log may be that of the next leader.
         self.leading = None
         self._log.replica.leading = False
         self.admission.stop()

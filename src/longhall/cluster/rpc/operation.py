@@ -35,6 +35,7 @@ class Caller(msgspec.Struct, array_like=True, frozen=True):
     kind: str = ""  # See `front/identity.py`; empty without authentication.
     tls: bool = False  # True if the client's connection is encrypted.
     action: str = ""  # The name of the request at a door whose policies name it: SQS.
+    door: str = ""  # kafka, sqs, amqp, stomp or http; empty for calls of Longhall itself.
 
 
 NOBODY_IN_PARTICULAR: Final = Caller()

@@ -183,7 +183,7 @@ class Api:
                 dict(fields),
                 call.body,
                 kind,
-                caller_of(who, call.connection.peer, is_encrypted(call.connection.origin)),
+                caller_of(who, call.connection.peer, is_encrypted(call.connection.origin), door="http"),
                 wanted,
             )
             return Work(self._answer(route, asked), route.waits)

@@ -63,7 +63,7 @@ class Handshake:
     def caller(self, address: str, is_tls: bool) -> Caller:
         """The client, after its login."""
         assert self.principal is not None
-        return caller_of(self.principal.shown_as(self.user), address, is_tls)
+        return caller_of(self.principal.shown_as(self.user), address, is_tls, door="amqp")
 
     def tells(self, error: AmqpError) -> bool:
         """True if the client understands an error before the connection is open."""

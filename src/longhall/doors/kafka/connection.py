@@ -67,7 +67,7 @@ class Call:
     def caller(self) -> Caller:
         """The client, for operations of the service."""
         connection = self.connection
-        return caller_of(connection.principal, connection.peer, is_encrypted(connection.origin))
+        return caller_of(connection.principal, connection.peer, is_encrypted(connection.origin), door="kafka")
 
     def ready(self, buffers: Sequence[Buffer]) -> None:
         """The answer is complete; an empty one is for requests that are not answered."""

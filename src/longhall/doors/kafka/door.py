@@ -22,6 +22,7 @@ from longhall.front.client_limits import ClientLimits
 from longhall.front.fairness import Fairness
 from longhall.front.guard import AccessGuard
 from longhall.front.refused_requests import RefusedRequests
+from longhall.front.usage import ProcessUsage
 from longhall.names import CATALOGUE_SHARD
 from longhall.service.router import Router
 
@@ -44,6 +45,7 @@ class Door:
     ) -> None:
         """Without `access` every client may do everything, without `limits` as much as it likes."""
         self.limits = limits
+        self.usage: ProcessUsage | None = None  # None: requests and fetched records are not counted.
         self.access = access
         self.refused = RefusedRequests("kafka")
         self.hall = hall

@@ -12,7 +12,9 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final, cast, final
 
+from longhall.broker.usage.usage_meter import ACCOUNT
 from longhall.cluster.rpc.operation import Caller
+from longhall.directory.accounts import DEFAULT_TENANT
 from longhall.doors.kafka.authorization import carry_out
 from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, Call, Connection, ForwardedCall, Gate
 from longhall.doors.kafka.door import Door
@@ -155,6 +157,17 @@ class KafkaServer(Gate):
                 connection.close()
 
     def serve(self, connection: Connection, frame: bytes) -> None:
+        if self.door.hall.usage.meter is None:
+            self._serve(connection, frame)
+            return
+        principal = connection.principal
+        account = ACCOUNT.set((principal.tenant or DEFAULT_TENANT, principal.user, "kafka"))
+        try:
+            self._serve(connection, frame)
+        finally:
+            ACCOUNT.reset(account)
+
+    def _serve(self, connection: Connection, frame: bytes) -> None:
         try:
             if not connection.is_cleared or self._loop.time() > connection.cleared_until_s:
                 assert self._guard is not None
@@ -163,6 +176,10 @@ class KafkaServer(Gate):
             header = decode_request_header(frame)
             operation = OPERATIONS.get(header.api_key)
             call = Call(connection, header, frame, self._loop.time())
+            if operation is not None and self.door.usage is not None:
+                self.door.usage.count_request(
+                    connection.principal.tenant, connection.principal.user, operation.api.name
+                )
             if operation is None or not operation.version_min <= header.version <= operation.version_max:
                 if header.api_key != API_VERSIONS:
                     asked = {"peer": connection.peer, "api": header.api_key, "version": header.version}

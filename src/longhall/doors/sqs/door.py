@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, final
 
 from longhall.broker.pending import Pending
-from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR
+from longhall.cluster.rpc.operation import Caller as ServiceCaller
 from longhall.doors.sqs.addresses import queue_of_url
 from longhall.doors.sqs.limits import SendRate, SqsLimits
 from longhall.doors.sqs.wire.faults import THROTTLED, SqsError
@@ -23,6 +23,7 @@ URLS_KNOWN_MAX = 4_096
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
 REUSE_MS = 60_000
+ANONYMOUS_CALLER = ServiceCaller(door="sqs")
 
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
 
@@ -116,5 +117,5 @@ class Caller:
         self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.
         self.identity = (
-            NOBODY_IN_PARTICULAR if principal.is_anonymous else caller_of(principal, address, is_tls, action)
+            ANONYMOUS_CALLER if principal.is_anonymous else caller_of(principal, address, is_tls, action, "sqs")
         )

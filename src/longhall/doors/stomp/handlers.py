@@ -98,7 +98,10 @@ async def _open(connection: StompConnection, frame: StompFrame, version: str, se
     connection.host = host
     assert connection.principal is not None
     connection.caller = caller_of(
-        connection.principal.shown_as(connection.user), connection.peer, is_encrypted(connection.origin)
+        connection.principal.shown_as(connection.user),
+        connection.peer,
+        is_encrypted(connection.origin),
+        door="stomp",
     )
     if not connection.service.may_enter(host, connection.caller):
         raise StompError("Bad CONNECT", f"Virtual host '{host}' access denied", closes=True)

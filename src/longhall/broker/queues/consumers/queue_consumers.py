@@ -25,6 +25,7 @@ from longhall.broker.queues.delivery.receiver_filters import FILTERS_MAX
 from longhall.broker.queues.delivery.settle import hand_back, settle
 from longhall.broker.queues.large_messages.reassembly import read_part
 from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.usage.usage_meter import ACCOUNT
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
@@ -163,6 +164,7 @@ class _Push:
 
     async def _run(self) -> None:
         own = self._task
+        ACCOUNT.set(None)  # The messages are counted when it is known which consumer gets them.
         while self._consumers.consumers and self._task is own:
             wanted = min(self._consumers.wanted(self._filter), BATCH_MAX)
             if wanted <= 0:
@@ -218,7 +220,10 @@ class _Push:
             given.setdefault(id(consumer), (consumer, []))[1].append(delivery)
             if not consumer.is_able:
                 able = self._consumers.able(self._filter)
+        meter = self._hall.usage.meter
         for consumer, some in given.values():
+            if meter is not None:
+                meter.pushed(consumer.account, name, len(some), sum([len(one.body) for one in some]))
             receipts = [delivery.receipt for delivery in some if delivery.receipt]
             if consumer.no_ack:
                 settle(self._hall, self._queue, receipts)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol, final
 
 import msgspec
 
+from longhall.broker.usage.usage_meter import ACCOUNT
 from longhall.queues.messages import Delivery
 
 SESSION_LEASE_MS: Final = 365 * 24 * 3_600_000  # A lease this long belongs to a session.
@@ -64,6 +65,7 @@ class Consumer:
         self.exclusive = asked.exclusive
         self.priority = asked.priority
         self.filter = asked.filter
+        self.account = ACCOUNT.get()  # Whom the messages that it gets are counted for.
 
     @property
     def is_able(self) -> bool:

@@ -155,6 +155,9 @@ class StreamReader(Watcher):
         if deliveries:
             self.consumer.take(len(deliveries))
             push = PushedMessages(self.consumer.key, self._queue.entry.name, deliveries)
+            if self._hall.usage.meter is not None:
+                size = sum(len(one.body) for one in deliveries)
+                self._hall.usage.meter.pushed(self.consumer.account, self._queue.entry.name, len(deliveries), size)
             self.consumer.session.sink.push(push)
         return offset
 

@@ -28,7 +28,7 @@ from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import SETTLED, message_info_of, wants_report
 from longhall.queues.delivery_selection import Peek
-from longhall.queues.envelope import decode_record
+from longhall.queues.envelope import body_bytes_of, decode_record
 from longhall.queues.marks import NO_LIMIT
 from longhall.queues.messages import Delivery
 from longhall.queues.outcomes import Candidate, Given, Outcome, Status
@@ -211,6 +211,8 @@ def decide_delivery(
         _write_told(hall, queue, outcome, consumer)
     else:
         write_queue(hall, queue, outcome.events)
+    if outcome.given and hall.usage.meter is not None:
+        hall.usage.meter.delivered(queue.entry.name, len(outcome.given), _bytes_of(outcome.given))
     if receiver_filter is not None:
         queue.queue.note_passed(receiver_filter)
     if outcome.deaths:
@@ -218,6 +220,16 @@ def decide_delivery(
     if outcome.given and len(queue.waiters):
         arm_lease_timer(hall, queue)
     return outcome
+
+
+def _bytes_of(given: list[Given]) -> int:
+    """The size of the bodies of messages."""
+    size = 0
+    for one in given:
+        record = one.candidate.payload
+        if isinstance(record, Record):
+            size += body_bytes_of(record)
+    return size
 
 
 def _write_told(hall: Hall, queue: RunningQueue, outcome: Outcome, consumer: str) -> None:

@@ -73,9 +73,16 @@ def _settle(
             write_settles(hall, queue, events, infos, consumer)
     else:
         write_queue(hall, queue, events)
+        if hall.usage.meter is not None:
+            hall.usage.meter.settled(queue.entry.name, count_offsets(events))
     if events and len(queue.waiters):
         queue.waiters.offer(len(receipts))  # A group or the next of a strict queue may be free now.
     return codes
+
+
+def count_offsets(events: list[Settled]) -> int:
+    """The number of messages that these settle."""
+    return sum([len(event.offsets) for event in events])
 
 
 def write_settles(
@@ -93,6 +100,8 @@ def write_settles(
             lease = queue.queue.lease_of(event.lane, offset)
             attempts[event.lane, offset] = lease[2] if lease is not None else 0
     write_queue(hall, queue, events)
+    if hall.usage.meter is not None:
+        hall.usage.meter.settled(queue.entry.name, count_offsets(events))
     if audits(queue):
         note_settles(hall, queue, infos, attempts, consumer, reason)
     for place, count in attempts.items():

@@ -101,6 +101,8 @@ async def _answer_elsewhere(
     with together(hall):
         put(hall, fields.reply_to, entry, now_ms)
         rider.write()
+        if hall.usage.meter is not None:
+            hall.usage.meter.sent(fields.reply_to, 1, len(message.body))
     queue.waiters.wake(1)
     await acknowledged(hall, queue.shard, ALL)
     return Accepted(message_id=message_id)
@@ -120,6 +122,8 @@ async def _bury_answer(
     with together(hall):
         message_id = bury(hall, letters, fields.reply_to, record, message=False)
         rider.write()
+        if hall.usage.meter is not None:
+            hall.usage.meter.sent(letters.entry.name, 1, len(message.body))
     queue.waiters.wake(1)
     await acknowledged(hall, letters.shard, letters.acknowledgers)
     await committed(hall, queue.shard)

@@ -149,6 +149,9 @@ class _BatchSend:
                 accepted.message_id = ""
         else:
             self._queue.on_sent(len(answers))
+            meter = self._hall.usage.meter
+            if meter is not None:
+                meter.sent(self._queue.entry.name, len(answers), self._bytes)
             if self._queue.settings.fifo:
                 for at, accepted in enumerate(answers):
                     accepted.sequence = self._queue.sequence_of(target.log.partition, offset + at)

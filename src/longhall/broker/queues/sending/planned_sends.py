@@ -130,6 +130,9 @@ class PlannedSends:
             queue.on_sent(1)
         lane = partition.log.partition
         offset = write_records(hall, partition, [record], now_ms, message=False)
+        if hall.usage.meter is not None:
+            name = queue.entry.name if queue is not None else hall.topic_name(partition.topic_id)
+            hall.usage.meter.sent(name, 1, len(message.body))
         accepted.message_id = accepted.message_id or derive_message_id(lane, offset)
         if queue is None or queue.settings.fifo:
             accepted.sequence = offset if queue is None else queue.sequence_of(lane, offset)

@@ -177,6 +177,7 @@ class ProducedSends:
                     batch.append_time_ms,
                     batch.leader_only,
                 )
+                kept.account = batch.account
                 sent = append_produced(hall, kept, now_ms)
                 if sent.code is not None:
                     return sent
@@ -187,6 +188,8 @@ class ProducedSends:
                     hall.halt(LonghallError(code, "a delayed message could not be stored"))
                     return Sent(code)
             self._bury(queue, plan, now_ms)
+            if staged and hall.usage.meter is not None:
+                hall.usage.meter.sent_by(batch.account, queue.entry.name, len(plan.staged), staged_bytes)
         if staged:
             queue.on_sent(len(plan.staged))
             self._stager.arm(queue)

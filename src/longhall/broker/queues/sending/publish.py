@@ -292,6 +292,8 @@ class Publishing:
             )
             with nullcontext() if hall.wal.is_held else together(hall):
                 put(hall, queue.entry.name, entry, now_ms)
+                if hall.usage.meter is not None:
+                    hall.usage.meter.sent(queue.entry.name, 1, len(message.body))
             quick[OUTBOX_SHARD, ALL] = hall.shards[OUTBOX_SHARD]
 
     async def _append_slowly(

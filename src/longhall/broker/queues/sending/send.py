@@ -158,6 +158,8 @@ async def _send_one(
             parcel.complete(manifest, lane, offset)
         if rider is not None:
             rider.write()
+        if hall.usage.meter is not None:
+            hall.usage.meter.sent(queue.entry.name, 1, size)
     queue.on_sent(1)
     sequence = queue.sequence_of(lane, offset) if settings.fifo else -1
     return Accepted(message_id=message_id, sequence=sequence)

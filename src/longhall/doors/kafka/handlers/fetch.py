@@ -32,6 +32,7 @@ from longhall.doors.kafka.wire.fetch import (
 from longhall.doors.kafka.wire.topic_parts import TOPIC_IDS_FROM
 from longhall.errors import Code, LonghallError
 from longhall.queues.filters import Filter
+from longhall.records.batch import count_records
 
 WAIT_MS_MAX = 300_000
 LEADER_ERRORS = (error_of(Code.NOT_LEADER), error_of(Code.FENCED_LEADER_EPOCH))
@@ -234,6 +235,11 @@ def _answer(door: Door, call: Call, parts: list[FetchPart], opened: Opened | Non
             stable = partition.last_stable_offset
             start = partition.log.start_offset
             partition.traffic.bytes_out += wanted.size_bytes
+            if door.usage is not None and wanted.size_bytes:
+                who = call.connection.principal
+                name = part.topic or door.hall.topic_name(part.topic_id)
+                count = count_records(wanted.buffers)
+                door.usage.count_fetched(who.tenant, who.user, name, count, wanted.size_bytes)
         if code is not None:
             failed = True
             door.hall.traffic.fetches_failed += 1

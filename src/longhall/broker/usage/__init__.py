@@ -1,0 +1,1 @@
+"""Usage: what clients used, counted in the log, and written to the usage topic."""

@@ -1,0 +1,1 @@
+"""Billing: tables of usage, and invoices."""
