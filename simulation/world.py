@@ -237,3 +237,7 @@ class SimulatedJanitor:
         held = SimulatedFile(self._disk, file.path, file.inode)  # The owner may close its file during the wait.
         await asyncio.sleep(self._chance.uniform(*COLD_READ_MS) / 1000)
         return held.read_at(position, size)
+
+    async def compute(self, function: Callable[[], _T]) -> _T:
+        await asyncio.sleep(0)
+        return function()

@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from longhall.console import http
-from longhall.console.http import HttpServer, Response
+from longhall.console.http import HttpServer, Response, Work
 from longhall.console.metrics import Registry
 from longhall.console.routes import open_console
+from longhall.front.admission import Budget
+from longhall.front.calls import HttpCall
 from longhall.world.real.network import RealNetwork
 from tests.console.fake_hall import FakeClock, FakeHall
 
@@ -174,6 +176,53 @@ async def test_one_too_many_is_sent_away_and_the_place_is_given_back(hall: FakeH
             writer.close()
         await until(lambda: server.connection_count == 0)
         assert await got(port, "/") == (200, b"ok\n")
+
+
+class Busy:
+    """A service that answers nothing until it is closed."""
+
+    prefix = "/api/"
+    body_bytes_max = 0
+    budget = Budget(1 << 20)
+
+    def login(self, call: HttpCall) -> None:
+        return None
+
+    def begin(self, call: HttpCall, path: str, query: str) -> Work:
+        async def wait() -> Response:
+            await asyncio.sleep(3600)
+            return await _ok()
+
+        return Work(wait(), True)
+
+    def overloaded(self) -> None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("limits", [{"connections_max": 2}, {"connections_per_address_max": 2}])
+async def test_health_has_a_reserve_of_connections_that_the_api_cannot_take(limits: dict[str, int]) -> None:
+    server = HttpServer({"/healthz": lambda: _ok()}, service=Busy(), **limits)
+    async with serving(server) as port:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        for _, writer in held:
+            writer.write(request("/api/receive"))
+        await until(lambda: server.connection_count == 2)
+        for _ in range(3):
+            assert await said(port, request("/healthz")) == await said(port, request("/healthz"))  # Closed after it.
+            assert await got(port, "/healthz") == (200, b"ok\n")
+            answer = await said(port, request("/api/receive"))
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            assert b"Retry-After: 1\r\n" in answer
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(http.RESERVED_OF_ADDRESS_MAX)]
+        await until(lambda: server.connection_count == 2 + len(idle))
+        assert (await said(port, b"")).startswith(b"HTTP/1.1 503 ")  # The reserve has a bound too.
+        for _, writer in (*held, *idle):
+            writer.close()
+        await until(lambda: server.connection_count == 0)
+        assert server._per_address.total() == 0
 
 
 async def test_a_slow_head_is_cut_off_though_bytes_keep_coming(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,9 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from longhall.doors.amqp.wire import methods
+from longhall.doors.amqp.wire.frames import method_frame
+from longhall.exchanges.field_table import encode_table
 from soak.node import Node
 from tests.clients.librdkafka import new_producer, read_all, send
 from tests.crash.conftest import NewNode
@@ -71,6 +74,65 @@ def http_bodies(node: Node) -> socket.socket:
     return connection
 
 
+def amqp_connection(node: Node) -> socket.socket:
+    """A connection with an open channel."""
+    connection = connect(node.amqp)
+    connection.sendall(b"AMQP\0\0\x09\x01")
+    start_ok = method_frame(0, methods.CONNECTION_START_OK, encode_table({}), "PLAIN", b"\0guest\0guest", "en_US")
+    for frame in (
+        start_ok,
+        method_frame(0, methods.CONNECTION_TUNE_OK, 0, 131_072, 0)
+        + method_frame(0, methods.CONNECTION_OPEN, "/", "", False),
+        method_frame(1, methods.CHANNEL_OPEN, ""),
+    ):
+        assert connection.recv(4096)
+        connection.sendall(frame)
+    assert connection.recv(4096)
+    connection.sendall(method_frame(1, methods.BASIC_PUBLISH, 0, "", "any", False, False))
+    header = struct.pack(">HHQH", 60, 0, 16 << 20, 0)
+    connection.sendall(struct.pack(">BHI", 2, 1, len(header)) + header + b"\xce")
+    return connection
+
+
+def amqp_bodies(node: Node) -> socket.socket:
+    return amqp_connection(node)
+
+
+def amqp_bodies_half_sent(node: Node) -> socket.socket:
+    """Whole frames of a body that never ends, and a last frame that is not whole."""
+    connection = amqp_connection(node)
+    connection.settimeout(0.1)
+    part = bytes(131_064)
+    with suppress(OSError):
+        for _ in range(HALF_BYTES // len(part)):
+            connection.sendall(struct.pack(">BHI", 3, 1, len(part)) + part + b"\xce")
+        connection.sendall(struct.pack(">BHI", 3, 1, len(part)) + part[:-1])
+    return connection
+
+
+def stomp_bodies_half_sent(node: Node) -> socket.socket:
+    connection = connect(node.stomp)
+    connection.sendall(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
+    assert connection.recv(4096).startswith(b"CONNECTED")
+    connection.settimeout(0.1)
+    with suppress(OSError):
+        connection.sendall(b"SEND\ndestination:/queue/any\ncontent-length:%d\n\n" % (4 << 20) + bytes(2 << 20))
+    return connection
+
+
+def websocket_messages_half_sent(node: Node) -> socket.socket:
+    """A client that has not logged in announces a large message."""
+    connection = connect(node.stomp_websocket)
+    upgrade = "GET /ws HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade"
+    more = "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "", ""
+    connection.sendall("\r\n".join((*upgrade, *more)).encode())
+    assert connection.recv(4096).startswith(b"HTTP/1.1 101")
+    connection.settimeout(0.1)
+    with suppress(OSError):
+        connection.sendall(b"\x82\xff" + struct.pack(">Q", 4 << 20) + b"\0\0\0\0" + bytes(2 << 20))
+    return connection
+
+
 @pytest.fixture
 def node(new_node: NewNode) -> Iterator[Node]:
     made = new_node(options=["--set", f"memory_bytes={MEMORY_BYTES}", "--set", f"connections_max={10 * FEW}"])
@@ -83,7 +145,15 @@ def node(new_node: NewNode) -> Iterator[Node]:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "announce",
-    [kafka_heads, kafka_head_beside_a_fetch, kafka_frames_half_sent, sqs_bodies, http_bodies],
+    [
+        kafka_heads,
+        kafka_head_beside_a_fetch,
+        kafka_frames_half_sent,
+        sqs_bodies,
+        http_bodies,
+        amqp_bodies,
+        websocket_messages_half_sent,
+    ],
     ids=lambda announce: announce.__name__.replace("_", " "),
 )
 def test_announced_bytes_hold_no_memory(node: Node, announce: Callable[[Node], socket.socket]) -> None:
@@ -95,6 +165,24 @@ def test_announced_bytes_hold_no_memory(node: Node, announce: Callable[[Node], s
         send(producer, "topic", [LARGE])
     grown = psutil.Process(node.pid).memory_info().rss - resident
     assert grown <= MEMORY_SHARE * MEMORY_BYTES + BESIDES_BYTES
+    assert len(read_all(node.bootstrap, "topic")) == 6
+    for offender in offenders:
+        offender.close()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("announce", [amqp_bodies_half_sent, stomp_bodies_half_sent])
+def test_bodies_half_sent_count_as_they_arrive(node: Node, announce: Callable[[Node], socket.socket]) -> None:
+    """The resident memory is more than what counts: bodies are joined from their parts."""
+    producer = new_producer(node.bootstrap, **PATIENCE)
+    send(producer, "topic", [b"before"])
+    offenders = [announce(node) for _ in range(SOCKETS)]
+    for _ in range(5):
+        send(producer, "topic", [LARGE])
+    with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    (used,) = (float(line.split()[1]) for line in lines if line.startswith("longhall_memory_used_bytes "))
+    assert HALF_BYTES // 2 < used <= MEMORY_SHARE * MEMORY_BYTES
     assert len(read_all(node.bootstrap, "topic")) == 6
     for offender in offenders:
         offender.close()

@@ -11,6 +11,7 @@ from longhall.front.account_secrets import AccountSecrets
 from longhall.front.authenticator import AUTO, Authenticator, DoorAuthentication
 from longhall.front.credentials import Credentials
 from longhall.front.master_key import MasterKey
+from longhall.world.ports import Janitor
 from longhall.world.real.clock import RealClock
 from longhall.world.real.entropy import RealEntropy
 
@@ -26,10 +27,12 @@ def of_file(secrets: Mapping[str, str] | Credentials, door: str = "sqs") -> Door
 class Accounts:
     """A directory with users, and what logs them in."""
 
-    def __init__(self, directory: Path, mode: str = AUTO) -> None:
+    def __init__(self, directory: Path, mode: str = AUTO, janitor: Janitor | None = None) -> None:
         self.directory = Directory()
         master_key = MasterKey(str(directory / "master.key"), makes=True)
-        self.authenticator = Authenticator(self.directory, master_key, RealClock(), b"secret", mode=mode)
+        self.authenticator = Authenticator(
+            self.directory, master_key, RealClock(), b"secret", mode=mode, janitor=janitor
+        )
         self.secrets = AccountSecrets(self.authenticator, RealEntropy())
         self.door = DoorAuthentication(self.authenticator, "test")
 

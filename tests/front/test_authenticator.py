@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import os
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar, cast
 
 import msgspec
 import pytest
@@ -14,15 +18,23 @@ import longhall.front.authenticator as authenticator_module
 from longhall.directory.accounts import DEFAULT_TENANT, AccessKey, ScramKey, Tenant, Token, User, entry_of
 from longhall.directory.directory import Directory
 from longhall.errors import Code, LonghallError
-from longhall.front.authenticator import NONE, REQUIRED, Authenticator, DoorAuthentication
+from longhall.front.authenticator import (
+    NONE,
+    PREPARED_OF_ADDRESS_MAX,
+    REQUIRED,
+    Authenticator,
+    DoorAuthentication,
+)
 from longhall.front.failed_logins import FREE_FAILURES, FREE_FAILURES_OF_ADDRESS, SHUT_OUT_MS_MAX, FailedLogins
 from longhall.front.identity import ANONYMOUS, Principal, caller_of, principal_of, principal_of_key
 from longhall.front.master_key import MasterKey, read_master_key
+from longhall.world.ports import Janitor
 from longhall.world.real.clock import RealClock
 from tests.front.authentication import Accounts, of_file
 
 ALICE = Principal(DEFAULT_TENANT, "alice", "user")
 HERE = "127.0.0.1"
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -199,3 +211,67 @@ def test_a_caller_carries_the_principal() -> None:
     assert principal_of_key("AKIA1").is_superuser
     assert principal_of(caller_of(ANONYMOUS.shown_as("guest"), HERE)).is_superuser
     assert ALICE.shown_as("bob") == ALICE
+
+
+class CountingJanitor:
+    """Computes at once, and counts; `held` computations wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.held = asyncio.Event()
+
+    async def compute(self, function: Callable[[], T]) -> T:
+        self.count += 1
+        await self.held.wait()
+        return function()
+
+
+async def test_a_password_is_hashed_outside_of_the_loop_and_once(tmp_path: Path) -> None:
+    janitor = CountingJanitor()
+    janitor.held.set()
+    accounts = Accounts(tmp_path, janitor=cast(Janitor, janitor))
+    accounts.put("alice", "correct horse")
+    door = accounts.door
+    for user, password, expected in (
+        ("alice", "correct horse", ALICE),
+        ("alice", "wrong", None),
+        ("nobody", "battery staple", None),
+    ):
+        before = janitor.count
+        for _ in range(3):
+            await door.prepare_login(user, password, HERE)
+            with forbidden_hashing():
+                assert door.check(user, password, HERE) == expected
+        assert janitor.count == before + 1
+    accounts.put("nobody", "battery staple")  # What was wrong is forgotten when the user changes.
+    await door.prepare_login("nobody", "battery staple", HERE)
+    assert door.check("nobody", "battery staple", HERE) is not None
+
+
+async def test_logins_that_wait_for_a_hash_are_bounded_for_each_address(tmp_path: Path) -> None:
+    janitor = CountingJanitor()
+    accounts = Accounts(tmp_path, janitor=cast(Janitor, janitor))
+    accounts.put("alice", "correct horse")
+    door = accounts.door
+    storm = [
+        asyncio.ensure_future(door.prepare_login("alice", f"guess {number}", HERE))
+        for number in range(PREPARED_OF_ADDRESS_MAX)
+    ]
+    await asyncio.sleep(0)
+    with pytest.raises(LonghallError) as refused:
+        await door.prepare_login("alice", "another guess", HERE)
+    assert refused.value.code is Code.NOT_READY
+    elsewhere = asyncio.ensure_future(door.prepare_login("alice", "correct horse", "10.0.0.9"))
+    await asyncio.sleep(0)
+    janitor.held.set()
+    await asyncio.gather(elsewhere, *storm)
+    assert door.check("alice", "correct horse", "10.0.0.9") == ALICE
+    assert not accounts.authenticator.preparing
+
+
+@contextmanager
+def forbidden_hashing() -> Iterator[None]:
+    """A hash computed meanwhile fails the test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hashlib, "pbkdf2_hmac", None)
+        yield

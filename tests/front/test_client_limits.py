@@ -19,9 +19,10 @@ from longhall.directory.client_limits import (
 from longhall.directory.directory import Directory
 from longhall.directory.events import DirectoryChanged, DirectoryEntry
 from longhall.errors import LonghallError
-from longhall.front import client_limits
+from longhall.front import rate_buckets
 from longhall.front.client_limits import ClientLimits
 from longhall.front.identity import ANONYMOUS, Principal
+from longhall.front.rate_buckets import RateBuckets
 
 ANN = Principal("default", "ann", "user")
 BEN = Principal("default", "ben", "user")
@@ -29,7 +30,7 @@ BEN = Principal("default", "ben", "user")
 
 def limits_of(rates: dict[LimitEntity, dict[str, int]]) -> tuple[Directory, ClientLimits]:
     directory = Directory()
-    limits = ClientLimits(directory)
+    limits = ClientLimits(directory, RateBuckets())
     put(directory, rates)
     return directory, limits
 
@@ -89,7 +90,6 @@ def test_without_limits_nothing_is_counted_and_one_removed_ends() -> None:
     directory.apply(DirectoryChanged(put=[], removed=[(LIMIT_KIND, entry_name(LimitEntity("ann")))]))
     assert not limits.active
     assert limits.produced(ANN, None, 1000, 0) == 0
-    assert limits.buckets == 0
 
 
 def test_time_pays_the_debt_and_a_client_without_a_name_is_a_user_too() -> None:
@@ -100,11 +100,11 @@ def test_time_pays_the_debt_and_a_client_without_a_name_is_a_user_too() -> None:
 
 
 def test_the_table_is_bounded_and_the_idle_bucket_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_limits, "BUCKETS_MAX", 2)
+    monkeypatch.setattr(rate_buckets, "BUCKETS_MAX", 2)
     _, limits = limits_of({LimitEntity(None, DEFAULT): {PRODUCE: 1000}})
     for program in ("a", "b", "a", "c"):
         limits.produced(ANN, program, 2000, 0)
-    assert limits.buckets == 2
+    assert len(limits._buckets) == 2
     assert limits.produced(ANN, "a", 0, 0) > 0
     assert limits.produced(ANN, "b", 0, 0) == 0
 

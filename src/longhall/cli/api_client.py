@@ -45,7 +45,7 @@ _ADVICE: Final = {
     "not-ready": "the node is starting or stopping; try again in a moment",
     "overloaded": "try again in a moment",
     "unauthorized": "set LONGHALL_USER and LONGHALL_PASSWORD (or LONGHALL_TOKEN), or write them into a profile",
-    "unknown-entry": "`longhall user list` and `longhall tenant list` show what there is",
+    "unknown-entry": "`longhall user list`, `longhall tenant list` and `longhall limit list` show what there is",
 }
 
 

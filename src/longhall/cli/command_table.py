@@ -56,6 +56,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "token": CommandEntry("token", "app", "API tokens: add, list, delete."),
     "access": CommandEntry("access", "app", "Access rules: allow, deny, list, remove; explain a decision."),
     "role": CommandEntry("role", "app", "Roles of users: list, grant, revoke."),
+    "limit": CommandEntry("limit", "app", "Rate limits: set, list, delete."),
     "cluster": CommandEntry("cluster", "app", "Nodes that keep one hall together."),
     "balancer": CommandEntry("balancer", "app", "Balancers before a cluster: configurations."),
     "certificates": CommandEntry("certificates", "app", "Certificates of a test authority, for TLS."),

@@ -9,9 +9,9 @@ compared, as far as both have them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, TypeVar, final
 
 from longhall.broker.apply import apply_pending
 from longhall.broker.events import StateMarked
@@ -36,6 +36,7 @@ from longhall.world.real.network import RealNetwork
 READ_BYTES: Final = 1024 * 1024
 NAMES_MAX: Final = 8  # Of differing objects in a line.
 
+T = TypeVar("T")
 Batches = dict[int, tuple[int, int]]  # By first offset: the next offset, and the checksum.
 
 
@@ -46,6 +47,9 @@ class _NoJanitor:
 
     async def read(self, file: File, position: int, size: int) -> bytes:
         return file.read_at(position, size)
+
+    async def compute(self, function: Callable[[], T]) -> T:
+        return function()
 
 
 @final

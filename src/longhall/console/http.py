@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol, final
@@ -27,6 +28,10 @@ from longhall.world.ports import Listener, Network
 
 CONNECTIONS_MAX: Final = 64
 SERVICE_CONNECTIONS_MAX: Final = 1024  # With a service, whose receivers may wait for messages.
+# Connections beyond these limits get health and metrics, one response each, and nothing else:
+RESERVED_MAX: Final = 64
+RESERVED_OF_ADDRESS_MAX: Final = 16
+RESERVED_SECONDS_MAX: Final = 5.0  # For a request to come.
 HEAD_SECONDS_MAX: Final = 10.0
 BODY_SECONDS_MAX: Final = 30.0  # For a complete request, if requests may have bodies.
 IDLE_SECONDS_MAX: Final = 75.0
@@ -71,6 +76,11 @@ class Service(Protocol):
     @property
     def budget(self) -> Budget: ...
 
+    def login(self, call: HttpCall) -> Coroutine[Any, Any, Response | None] | None:
+        """The slow part of the client's login, before `begin`, which may end in a refusal; None if there is none. It
+        must not raise.
+        """
+
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """Begin a request below the prefix; `path` does not have the prefix. Must not raise."""
 
@@ -85,13 +95,22 @@ class Service(Protocol):
 class HttpServer(HttpGate):
     """A table of routes behind one listener."""
 
-    def __init__(self, routes: Mapping[str, Handler], connections_max: int = 0, service: Service | None = None) -> None:
+    def __init__(
+        self,
+        routes: Mapping[str, Handler],
+        connections_max: int = 0,
+        service: Service | None = None,
+        connections_per_address_max: int = SERVICE_CONNECTIONS_MAX,
+    ) -> None:
         # Without a service no request has a body, so no budget is needed.
         self.budget = Budget(0) if service is None else service.budget
         self.body_bytes_max = 0 if service is None else service.body_bytes_max
         self._routes = routes
         self._service = service
         self._connections_max = connections_max or (CONNECTIONS_MAX if service is None else SERVICE_CONNECTIONS_MAX)
+        self._per_address_max = connections_per_address_max
+        self._per_address: Counter[str] = Counter()
+        self._reserved: dict[HttpConnection, None] = {}  # Connections over a limit: they get routes and no service.
         self._waiting: dict[asyncio.Task[None], None] = {}
         self._connections: dict[HttpConnection, None] = {}
         self.refused = RefusedConnections("http")
@@ -147,7 +166,8 @@ class HttpServer(HttpGate):
             patience_s = HEAD_SECONDS_MAX if self._service is None else BODY_SECONDS_MAX
             slow = arriving_s and now_s - arriving_s > patience_s and not connection.is_kept_waiting
             stalled = stalled_s and now_s - stalled_s > ANSWER_SECONDS_MAX
-            silent = not arriving_s and connection.idle and now_s - connection.active_s > IDLE_SECONDS_MAX
+            idle_s = IDLE_SECONDS_MAX if connection not in self._reserved else RESERVED_SECONDS_MAX
+            silent = not arriving_s and connection.idle and now_s - connection.active_s > idle_s
             if slow or stalled or silent:
                 connection.abort()
         self.budget.drop_slow(now_s)
@@ -157,14 +177,31 @@ class HttpServer(HttpGate):
 
     def opened(self, connection: HttpConnection) -> bool:
         self._connections[connection] = None
-        if len(self._connections) <= self._connections_max:
-            return True
+        self._per_address[connection.peer] += 1
         now_s = asyncio.get_running_loop().time()
-        self.refused.note(connection.peer, "http connections", self._connections_max, now_s)
-        return False
+        if len(self._connections) - len(self._reserved) > self._connections_max:
+            self.refused.note(connection.peer, "http connections", self._connections_max, now_s)
+        elif self._per_address[connection.peer] > self._per_address_max:
+            self.refused.note(connection.peer, "connections_per_address_max", self._per_address_max, now_s)
+        else:
+            return True
+        of_address = sum([one.peer == connection.peer for one in self._reserved])
+        if (
+            self._service is None
+            or not self._routes
+            or len(self._reserved) >= RESERVED_MAX
+            or of_address >= RESERVED_OF_ADDRESS_MAX
+        ):
+            return False
+        self._reserved[connection] = None
+        return True
 
     def closed(self, connection: HttpConnection) -> None:
         self._connections.pop(connection, None)
+        self._reserved.pop(connection, None)
+        self._per_address[connection.peer] -= 1
+        if not self._per_address[connection.peer]:
+            del self._per_address[connection.peer]
 
     def refusal(self, status: HTTPStatus, line: str) -> bytes:
         answer = plain(status, line) if self._service is None else refused(status, line)
@@ -184,10 +221,21 @@ class HttpServer(HttpGate):
             return
         path = (url.path or b"/").decode("latin-1")
         service = self._service
+        if call.connection in self._reserved:
+            call.closes = True
+            if path not in self._routes:
+                busy = refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again later")
+                call.ready(_written(busy._replace(headers="Retry-After: 1\r\n"), closes=True))
+                return
         if service is not None and path.startswith(service.prefix):
             query = (url.query or b"").decode("latin-1")
-            work = service.begin(call, path[len(service.prefix) :], query)
-        elif call.method in (b"GET", b"HEAD"):
+            login = service.login(call)
+            if login is None:
+                self._begin(service, call, path, query)
+            else:
+                self._employ(call, self._begin_after(login, service, call, path, query), True)
+            return
+        if call.method in (b"GET", b"HEAD"):
             work = Work(self.answer(path), False)
         else:
             call.closes = True
@@ -195,6 +243,28 @@ class HttpServer(HttpGate):
             call.ready(_written(not_allowed, closes=True))
             return
         self._employ(call, self._finish(call, work), work.waits)
+
+    def _begin(self, service: Service, call: HttpCall, path: str, query: str) -> None:
+        work = service.begin(call, path[len(service.prefix) :], query)
+        self._employ(call, self._finish(call, work), work.waits)
+
+    async def _begin_after(
+        self,
+        login: Coroutine[Any, Any, Response | None],
+        service: Service,
+        call: HttpCall,
+        path: str,
+        query: str,
+    ) -> None:
+        try:
+            refusal = await login
+        except asyncio.CancelledError:  # The node stops, or the client has gone away.
+            refusal = refused(HTTPStatus.SERVICE_UNAVAILABLE, "the node is stopping; ask again in a moment")
+        if refusal is not None:
+            call.ready(_written(refusal, closes=call.closes, with_body=call.method != b"HEAD"))
+            return
+        call.on_close = None  # From here on the request decides whether it may be cancelled.
+        self._begin(service, call, path, query)
 
     def _employ(self, call: HttpCall, work: Coroutine[Any, Any, None], waits: bool) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Mapping
 
-from longhall.console.metrics import Family, counter, gauge
-
-
-class LimitCounts(Protocol):
-    """The counters of the limits of clients."""
-
-    throttled: int
-
-    @property
-    def buckets(self) -> int: ...
+from longhall.console.metrics import Family, counter, gauge, labels
 
 
-def limit_families(limits: LimitCounts) -> Iterator[Family]:
-    """The metrics of the limits of clients."""
-    throttled = "Kafka requests of clients over the limit of their user or client id: the clients were made to wait."
-    yield counter("longhall_client_throttles_total", throttled, limits.throttled)
-    yield gauge("longhall_limited_clients", "Clients whose transfers are counted against a limit.", limits.buckets)
+def limit_families(quota_throttles: int, throttled: Mapping[tuple[str, str], int], buckets: int) -> Iterator[Family]:
+    """The metrics of the limits of clients. `throttled` is by door and class of operation."""
+    quota = "Kafka requests of clients over the limit of their user or client id: the clients were made to wait."
+    yield counter("longhall_client_throttles_total", quota, quota_throttles)
+    told = "Requests over a rate limit: refused by SQS and HTTP, held back by Kafka, AMQP and STOMP."
+    samples = [("", labels(("door", door), ("operation", kind)), float(n)) for (door, kind), n in throttled.items()]
+    yield Family("longhall_rate_limited_total", "counter", told, samples)
+    yield gauge("longhall_limited_clients", "Buckets in which the use of limits is counted.", buckets)

@@ -95,6 +95,9 @@ class RabbitmqMetrics:
         registry.collect(partial(self._totals, per_queue))
         return registry
 
+    def login(self, call: HttpCall) -> None:
+        """Nobody logs in here."""
+
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """See `console.http.Service`."""
         if call.method not in (b"GET", b"HEAD"):

@@ -96,6 +96,9 @@ _EXCHANGE_ROUTES: Final = (
     "POST definitions/*",
 )
 _ACCOUNT_ROUTES: Final = (
+    "GET limits",
+    "PUT limits",
+    "DELETE limits/*",
     "GET tenants",
     "POST tenants",
     "PATCH tenants/*",

@@ -9,16 +9,22 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from longhall.console.families import HallFamilies
-from longhall.console.http import Handler, HttpServer, Response, Service, plain
+from longhall.console.http import SERVICE_CONNECTIONS_MAX, Handler, HttpServer, Response, Service, plain
 from longhall.console.metrics import CONTENT_TYPE, Registry
 from longhall.console.sources import HallStatus
 from longhall.world.ports import Clock
 
 
-def open_console(hall: HallStatus, clock: Clock, registry: Registry, service: Service | None = None) -> HttpServer:
+def open_console(
+    hall: HallStatus,
+    clock: Clock,
+    registry: Registry,
+    service: Service | None = None,
+    connections_per_address_max: int = SERVICE_CONNECTIONS_MAX,
+) -> HttpServer:
     """A server for this hall, not yet listening. The node adds its other collectors to `registry`."""
     HallFamilies(hall, clock).register(registry)
-    return HttpServer(_routes(hall, registry), service=service)
+    return HttpServer(_routes(hall, registry), service=service, connections_per_address_max=connections_per_address_max)
 
 
 def _routes(hall: HallStatus, registry: Registry) -> dict[str, Handler]:

@@ -17,8 +17,10 @@ Whether a door asks at all (`DoorAuthentication.required`):
     authentication = none                  never
     any of them, with a file --credentials at every door but Kafka's, which did not know it
 
-A right password is remembered under a hash with a random key, because PBKDF2 takes milliseconds; the memory ends with
-any change of the user. Unknown users cost the same time as wrong passwords. No answer says which of both it was.
+PBKDF2 takes milliseconds, so a door awaits `prepare_login` before it checks a password: that computes the hash in a
+thread, within bounds for all clients and for each address, so that many logins at once do not stop messages. The
+outcome is remembered under a hash with a random key; the memory ends with any change of the user. Unknown users cost
+the same time as wrong passwords. No answer says which of both it was.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple, final
 
 from longhall.directory.accounts import MECHANISMS, ScramKey, User, is_valid
@@ -41,7 +45,7 @@ from longhall.front.oidc.identity_provider import IdentityProvider
 from longhall.front.oidc.web_token import InvalidToken, is_web_token
 from longhall.front.origins import Origin
 from longhall.front.scram import key_of_password, made_up_key
-from longhall.world.ports import Clock
+from longhall.world.ports import Clock, Janitor
 
 AUTO: Final = "auto"
 REQUIRED: Final = "required"
@@ -49,6 +53,9 @@ NONE: Final = "none"
 TOKEN_PREFIX: Final = "lht_"
 PASSWORD_CHARACTERS_MAX: Final = 1_024
 REMEMBERED_MAX: Final = 10_000
+WRONG_MAX: Final = 1_000  # Wrong passwords whose hash was computed.
+PREPARED_MAX: Final = 128  # Logins whose hash is being computed,
+PREPARED_OF_ADDRESS_MAX: Final = 16  # and those of one address.
 UNSEALED_MAX: Final = 10_000
 
 _log = logging.getLogger("longhall.authentication")
@@ -89,8 +96,11 @@ class Authenticator:
         mode: str = AUTO,
         provider: IdentityProvider | None = None,
         audit: AuditTrail | None = None,
+        janitor: Janitor | None = None,
     ) -> None:
-        """`secret` is random and known to no client; the processes of a node share it."""
+        """`secret` is random and known to no client; the processes of a node share it. Without a janitor hashes are
+        computed where they are needed.
+        """
         self.directory = directory
         self.master_key = master_key
         self.credentials = credentials
@@ -98,9 +108,12 @@ class Authenticator:
         self.provider = provider
         self.audit = audit  # None: logins are not recorded.
         self.failed_logins = FailedLogins()
+        self.preparing: Counter[str] = Counter()  # Logins whose hash is being computed, by address.
         self._clock = clock
         self._secret = hmac.digest(secret, b"longhall authentication", "sha256")
+        self._janitor = janitor
         self._remembered: dict[bytes, _Remembered] = {}
+        self._wrong: dict[bytes, User | None] = {}  # By the same hash: the user as it was when the password was wrong.
         self._unsealed: dict[bytes, str] = {}  # Secrets of access keys, by their sealed form.
 
     def now_ms(self) -> int:
@@ -136,13 +149,46 @@ class Authenticator:
         found = self.directory.accounts.users.get(user)
         if found is not None and self.is_remembered(user, password):
             return self._principal(user)
-        key = self._right_key(user, found, password)
-        if key is None or found is None:
+        if self._is_wrong(user, password):
             return None
+        key = right_key(self._key_lists(user, found), password)
+        self._note_hash(user, password, found, key)
+        return self._principal(user) if key is not None and found is not None else None
+
+    def needs_hash(self, user: str, password: str) -> bool:
+        """True if `check_password` would compute a hash, which takes milliseconds."""
+        if len(password) > PASSWORD_CHARACTERS_MAX or password.startswith(TOKEN_PREFIX) or not self.directory.known:
+            return False
+        if self.credentials is not None and self.credentials.matches(user, password):
+            return False
+        if user in self.directory.accounts.access_keys:
+            return False
+        return not self.is_remembered(user, password) and not self._is_wrong(user, password)
+
+    async def compute_hash(self, user: str, password: str) -> None:
+        """Compute the hash that `check_password` needs, outside of the loop. OVERLOADED if too many wait."""
+        if self._janitor is None:
+            return
+        found = self.directory.accounts.users.get(user)
+        key = await self._janitor.compute(partial(right_key, self._key_lists(user, found), password))
+        self._note_hash(user, password, found, key)
+
+    def _note_hash(self, user: str, password: str, found: User | None, key: ScramKey | None) -> None:
+        """Remember whether a password was right, for the user as it was found."""
+        name = self._hash(user, password)
+        if key is None or found is None:
+            if len(self._wrong) >= WRONG_MAX:
+                del self._wrong[next(iter(self._wrong))]
+            self._wrong[name] = found
+            return
         if len(self._remembered) >= REMEMBERED_MAX:
             del self._remembered[next(iter(self._remembered))]
-        self._remembered[self._hash(user, password)] = _Remembered(found, key.until_ms)
-        return self._principal(user)
+        self._remembered[name] = _Remembered(found, key.until_ms)
+
+    def _is_wrong(self, user: str, password: str) -> bool:
+        """True if this password was wrong, and nothing has changed since."""
+        name = self._hash(user, password)
+        return name in self._wrong and self._wrong[name] is self.directory.accounts.users.get(user)
 
     def is_remembered(self, user: str, password: str) -> bool:
         """True if this password was right, and nothing has changed since."""
@@ -151,14 +197,12 @@ class Authenticator:
             return False
         return is_valid(kept.until_ms, self.now_ms())
 
-    def _right_key(self, user: str, found: User | None, password: str) -> ScramKey | None:
-        """The key that a password belongs to. Both mechanisms are tried, whether the user exists or not."""
-        for mechanism in MECHANISMS:
-            keys = self._keys(user, found, mechanism) or [made_up_key(mechanism, user, self._secret)]
-            right = key_of_password(keys, password)
-            if right is not None:
-                return right
-        return None
+    def _key_lists(self, user: str, found: User | None) -> list[list[ScramKey]]:
+        """The keys of a user by mechanism, made-up ones where there are none."""
+        return [
+            self._keys(user, found, mechanism) or [made_up_key(mechanism, user, self._secret)]
+            for mechanism in MECHANISMS
+        ]
 
     def _keys(self, user: str, found: User | None, mechanism: str) -> list[ScramKey]:
         return found.keys_of(mechanism, self.now_ms()) if found is not None else []
@@ -265,6 +309,24 @@ class DoorAuthentication:
             return True
         return authenticator.mode != NONE and authenticator.has_users
 
+    async def prepare_login(self, user: str, password: str, address: str) -> None:
+        """Do the slow part of `login` or `check`, which are to follow at once. NOT_READY if too many logins wait."""
+        authenticator = self.authenticator
+        if not authenticator.needs_hash(user, password):
+            return
+        if authenticator.failed_logins.is_shut_out(address, user, authenticator.now_ms()):
+            return  # It is refused unseen.
+        preparing = authenticator.preparing
+        if preparing.total() >= PREPARED_MAX or preparing[address] >= PREPARED_OF_ADDRESS_MAX:
+            raise LonghallError(Code.NOT_READY, "too many logins wait; try again in a moment")
+        preparing[address] += 1
+        try:
+            await authenticator.compute_hash(user, password)
+        finally:
+            preparing[address] -= 1
+            if not preparing[address]:
+                del preparing[address]
+
     def login(self, user: str, password: str, address: str) -> Principal | None:
         """The principal of a login; ANONYMOUS if the door does not ask, None if the login is refused."""
         return self.check(user, password, address) if self.required else ANONYMOUS
@@ -299,6 +361,17 @@ class DoorAuthentication:
             return
         failed.note_failure(self.door, address, user, now_ms)
         _log.info("a login was refused", extra={"door": self.door, "peer": address, "user": user[:128]})
+
+    async def prepare_request(self, authorization: bytes | None, address: str) -> None:
+        """The same for `of_request`."""
+        basic = basic_login(authorization) if authorization is not None else None
+        if basic is not None:
+            await self.prepare_login(*basic, address)
+
+    def is_slow(self, authorization: bytes | None) -> bool:
+        """True if `of_request` should be prepared."""
+        basic = basic_login(authorization) if authorization is not None else None
+        return basic is not None and self.authenticator.needs_hash(*basic)
 
     def of_header(self, authorization: bytes | None, address: str) -> Principal | None:
         """The principal of an HTTP `Authorization` header, Basic or Bearer; None if it is refused or missing."""
@@ -346,6 +419,15 @@ class DoorAuthentication:
         if principal.is_anonymous:
             return not self.required
         return self.authenticator.is_current(principal)
+
+
+def right_key(key_lists: Sequence[Sequence[ScramKey]], password: str) -> ScramKey | None:
+    """The key that a password belongs to. Every mechanism is tried, whether the user exists or not."""
+    for keys in key_lists:
+        right = key_of_password(keys, password)
+        if right is not None:
+            return right
+    return None
 
 
 def digest_of(token: str) -> str:

@@ -13,38 +13,43 @@ The most specific entity with the rate decides, as in Kafka. U is the user, C th
     * (client id) the same
 
 A transfer is charged after it was accepted, and a bucket in debt says how long the client has to wait: see
-`topics.quota`. Without limits `active` is False, and nothing else is asked. A client without authentication has the
-user ANONYMOUS, as in Kafka. Time is an argument. Each process counts by itself.
+`front.rate_buckets`, which also says how several processes share a bucket. Without limits `active` is False, and
+nothing else is asked. A client without authentication has the user ANONYMOUS, as in Kafka. Time is an argument.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final, final
 
-from longhall.directory.client_limits import CONSUME, DEFAULT, LIMIT_KIND, PRODUCE, LimitEntity, decode_limit
+from longhall.directory.client_limits import (
+    CONSUME,
+    DEFAULT,
+    LIMIT_KIND,
+    PRODUCE,
+    LimitEntity,
+    decode_limit,
+    entry_name,
+)
 from longhall.directory.directory import Directory, DirectoryObserver
 from longhall.directory.events import DirectoryChanged
 from longhall.front.identity import Principal
-from longhall.topics.quota import Bucket
+from longhall.front.rate_buckets import RateBucket, RateBuckets
 
-BUCKETS_MAX: Final = 10_000  # Beyond them the one that was not used for longest is dropped: it begins full again.
 ANONYMOUS_USER: Final = "ANONYMOUS"
 
 Rates = dict[LimitEntity, int]
-BucketKey = tuple[str, LimitEntity]  # With the rate.
 
 
 @final
 class ClientLimits(DirectoryObserver):
     """The limits of all clients of one process."""
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, buckets: RateBuckets) -> None:
         self.active = False
         self.throttled = 0  # Requests whose client was made to wait.
         self._directory = directory
         self._rates: dict[str, Rates] = {PRODUCE: {}, CONSUME: {}}
-        self._buckets: OrderedDict[BucketKey, Bucket] = OrderedDict()  # The one that was used last is the last.
+        self._buckets = buckets
         directory.observers.append(self)
         self._load()
 
@@ -52,11 +57,6 @@ class ClientLimits(DirectoryObserver):
         changed = any(one.kind == LIMIT_KIND for one in event.put)
         if changed or any(kind == LIMIT_KIND for kind, _ in event.removed):
             self._load()
-
-    @property
-    def buckets(self) -> int:
-        """The number of clients that are counted."""
-        return len(self._buckets)
 
     def produced(self, principal: Principal, client_id: str | None, size_bytes: int, now_ms: int) -> int:
         """Charge a produce request; the milliseconds that the client has to wait, 0 if it need not."""
@@ -77,7 +77,7 @@ class ClientLimits(DirectoryObserver):
             self.throttled += 1
         return debt_ms
 
-    def _bucket(self, rate: str, principal: Principal, client_id: str) -> Bucket | None:
+    def _bucket(self, rate: str, principal: Principal, client_id: str) -> RateBucket | None:
         """The bucket that counts for a client; None if no limit is for it."""
         user = ANONYMOUS_USER if principal.is_anonymous else principal.user
         rates = self._rates[rate]
@@ -87,15 +87,7 @@ class ClientLimits(DirectoryObserver):
             a_second = rates.get(entity)
             if a_second is None:
                 continue
-            key = (rate, sharing)
-            bucket = self._buckets.get(key)
-            if bucket is None:
-                bucket = self._buckets[key] = Bucket(a_second)
-                if len(self._buckets) > BUCKETS_MAX:
-                    self._buckets.popitem(last=False)
-            else:
-                self._buckets.move_to_end(key)
-            return bucket
+            return self._buckets.find(f"{rate} {entry_name(sharing)}", a_second)
         return None
 
     def _load(self) -> None:
@@ -105,9 +97,7 @@ class ClientLimits(DirectoryObserver):
             for rate, a_second in limit.rates.items() if limit is not None else ():
                 assert limit is not None
                 rates[rate][limit.entity] = a_second
-        if rates != self._rates:
-            self._rates = rates
-            self._buckets.clear()  # A bucket has the rate of its time.
+        self._rates = rates
         self.active = any(rates.values())
 
 

@@ -366,6 +366,10 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     access.GrantRoles: _cluster(AccessAction.ALTER),
     limits.ChangeLimits: _cluster(AccessAction.ALTER_CONFIGS),
     limits.ListLimits: _cluster(AccessAction.DESCRIBE_CONFIGS),
+    limits.SetRateLimit: _cluster(AccessAction.ALTER_CONFIGS),
+    limits.RemoveRateLimit: _cluster(AccessAction.ALTER_CONFIGS),
+    limits.ListRateLimits: _cluster(AccessAction.DESCRIBE_CONFIGS),
+    limits.ReportUse: INTERNAL,
     # Between processes
     topics.ApplyTopic: INTERNAL,
     topics.RemoveTopic: INTERNAL,

@@ -57,14 +57,24 @@ class WebSocketDecoder:
         self._is_inside = False  # A message has begun and not ended.
         self._text = codecs.getincrementaldecoder("utf-8")()
         self._data = b""
+        self._left = 0  # Bytes of the data frame that has begun which have not arrived,
+        self._mask = b""  # the mask of the next of them,
+        self._is_last_frame = False  # and whether its message ends with it.
+
+    @property
+    def held_bytes(self) -> int:
+        """The received bytes that are not passed on: a head, or a control frame, that is not whole."""
+        return len(self._data)
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """The opcodes and payloads of all whole frames; data frames have the opcode of their message."""
+        """The opcodes and payloads that have arrived: control frames when they are whole, data frames piece by piece,
+        each with the opcode of its message.
+        """
         self._data = self._data + data if self._data else data
         found: list[tuple[int, bytes]] = []
         at = 0
         while True:
-            taken = self._take(at)
+            taken = self._take(at) if not self._left else self._take_more(at)
             if taken is None:
                 break
             opcode, payload, at = taken
@@ -73,7 +83,7 @@ class WebSocketDecoder:
         return found
 
     def _take(self, at: int) -> tuple[int, bytes, int] | None:
-        """The frame at this position and where it ends; None if it has not arrived."""
+        """The frame at this position, or its beginning, and where that ends; None if it has not arrived."""
         data = self._data
         end = len(data)
         if end - at < 2:
@@ -95,12 +105,28 @@ class WebSocketDecoder:
         if opcode < CLOSE and self._message_bytes + length > self._message_bytes_max:
             raise WebSocketError(TOO_BIG, f"a message has more than {self._message_bytes_max} bytes")
         stop = start + 4 + length
-        if end < stop:
+        if end < (stop if opcode >= CLOSE else start + 4 + (length > 0)):
             return None
-        payload = unmasked(data[start + 4 : stop], data[start : start + 4])
+        mask, start = data[start : start + 4], start + 4
         if opcode >= CLOSE:
-            return opcode, payload, stop
-        return self._part(opcode, payload, is_last), payload, stop
+            return opcode, unmasked(data[start:stop], mask), stop
+        if opcode != CONTINUATION:
+            self.kind = opcode
+            self._message_bytes = 0
+        self._mask, self._left, self._is_last_frame = mask, length, is_last
+        self._is_inside = True
+        return self._take_more(start) if length else (*self._part(b""), start)
+
+    def _take_more(self, at: int) -> tuple[int, bytes, int] | None:
+        """More of the payload of the data frame that has begun."""
+        piece = self._data[at : at + self._left]
+        if not piece:
+            return None
+        payload = unmasked(piece, self._mask)
+        turn = len(piece) % 4
+        self._mask = self._mask[turn:] + self._mask[:turn]
+        self._left -= len(piece)
+        return (*self._part(payload), at + len(piece))
 
     def _check(self, first: int, opcode: int, is_last: bool, second: int) -> None:
         if first & 0x70:
@@ -117,21 +143,19 @@ class WebSocketDecoder:
         elif self._is_inside != (opcode == CONTINUATION):
             raise WebSocketError(PROTOCOL_ERROR, "a continuation without a message, or a message inside another")
 
-    def _part(self, opcode: int, payload: bytes, is_last: bool) -> int:
-        """Take a part of a message; returns the opcode of the message."""
-        if opcode != CONTINUATION:
-            self.kind = opcode
-            self._message_bytes = 0
+    def _part(self, payload: bytes) -> tuple[int, bytes]:
+        """Take a part of a message; returns it with the opcode of the message."""
+        is_end = self._is_last_frame and not self._left
         self._message_bytes += len(payload)
-        self._is_inside = not is_last
+        self._is_inside = not is_end
         if self.kind == TEXT:
             try:
-                self._text.decode(payload, is_last)
+                self._text.decode(payload, is_end)
             except UnicodeDecodeError:
                 raise WebSocketError(INVALID_DATA, "a text message is not UTF-8") from None
-        if is_last:
+        if is_end:
             self._message_bytes = 0
-        return self.kind
+        return self.kind, payload
 
 
 def unmasked(payload: bytes, mask: bytes) -> bytes:

@@ -32,6 +32,7 @@ from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
 from longhall.console.api.keys import KEY_ROUTES
+from longhall.console.api.limits import LIMIT_ROUTES
 from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.scrub import SCRUB_ROUTES
@@ -47,12 +48,12 @@ from longhall.doors.kafka.door import Door
 from longhall.front.admission import Budget
 from longhall.front.audit import AuditTrail
 from longhall.front.authenticator import NONE, REQUIRED
-from longhall.front.client_limits import ClientLimits
 from longhall.front.guard import AccessGuard
 from longhall.node import cluster_view
 from longhall.node.addresses import DOORS, Address, parse_address
 from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower
+from longhall.node.client_limits import NodeLimits
 from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import Known
 from longhall.node.data_directory import identity_of_leader, identity_of_lone_node, tell_recovery
@@ -79,7 +80,6 @@ from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
 from longhall.service.exchanges import ExchangeService
-from longhall.service.limits import LimitService
 from longhall.service.local import LocalBroker
 from longhall.service.policies import PolicyService
 from longhall.service.router import Router
@@ -145,7 +145,6 @@ class Node:
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
         AccountService(self.hall).register(self.broker)
         AccessService(self.hall).register(self.broker)
-        LimitService(self.hall).register(self.broker)
         self.authentication = NodeAuthentication(
             world, settings, directory, self.hall.queue_secret, self.known.credentials, audit
         )
@@ -156,7 +155,7 @@ class Node:
         self._scaler = scaler_of(self.hall, settings)
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
-        limits = ClientLimits(directory)
+        self.limits = limits = NodeLimits(self.hall, self.broker, directory, self._call_catalogue)
         self.doors = MessageDoors(
             settings,
             BrokerParts(self.hall, self._coordinator, self._transactor),
@@ -172,14 +171,17 @@ class Node:
         if place is not None and place.wing is not None:
             label = labels(("wing", place.wing.name))
         registry = self.registry = Registry(label)
-        self._management = ManagementDoors(self, self.doors.amqp, budget, closed_api(settings, settings.management))
+        self._management = ManagementDoors(
+            self, self.doors.amqp, budget, closed_api(settings, settings.management), limits.rates
+        )
         accounts = AccountHandlers(self.authentication.secrets, world.clock)
-        own_routes = (*ROUTES, *accounts.routes(), *access_routes(self.guard))
+        own_routes = (*ROUTES, *LIMIT_ROUTES, *accounts.routes(), *access_routes(self.guard))
         routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *KEY_ROUTES, *self._management.routes)
         logins = self.authentication.door("http", settings.http)
         closed = closed_api(settings, settings.http)
-        api = Api(self.service, routes, budget, logins, closed, access=self.guard)
-        self._console: HttpServer = open_console(self.status, world.clock, registry, api)
+        api = Api(self.service, routes, budget, logins, closed, access=self.guard, rates=limits.rates)
+        per_address_max = settings.connections_per_address_max
+        self._console: HttpServer = open_console(self.status, world.clock, registry, api, per_address_max)
         self.status.doors = [
             *self.doors.sources(),
             self._http_status,
@@ -222,6 +224,7 @@ class Node:
         if self.keeps:
             await self._recover()
         self.authentication.start(self.hall.background)
+        self.limits.reporter.start()
         await self._open()
         self.writers.start()
         if self.cluster_node is not None:
@@ -361,6 +364,7 @@ class Node:
         )
         await self.writers.stop()  # Again, for what clients did meanwhile.
         await self._scaler.stop()
+        await self.limits.reporter.stop()
         await self._configurations.stop()
         await self.directory_follower.stop()
         await self.authentication.stop()
@@ -404,6 +408,7 @@ class Node:
         self.hall.background.close()
         await self.writers.end()
         await self._scaler.stop()
+        await self.limits.reporter.stop()
         await self._configurations.stop()
         await self.directory_follower.stop()
         await self.authentication.stop()

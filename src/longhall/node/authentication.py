@@ -47,7 +47,7 @@ class NodeAuthentication(DirectoryObserver):
         mode = settings.authentication
         provider = identity_provider_of(settings.oidc)
         self.authenticator = Authenticator(
-            directory, master_key, world.clock, secret, credentials, mode, provider, audit
+            directory, master_key, world.clock, secret, credentials, mode, provider, audit, world.janitor
         )
         self.secrets = AccountSecrets(self.authenticator, world.entropy)
         self._settings = settings

@@ -15,6 +15,7 @@ from longhall.console.rabbitmq_families import RabbitmqMetrics
 from longhall.console.sources import DoorStatus
 from longhall.doors.amqp.server import AmqpServer
 from longhall.front.admission import Budget
+from longhall.front.rate_limits import RateLimits
 from longhall.node.addresses import Address, parse_address
 from longhall.node.management import NodeManagement
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class ManagementDoors:
     """Both listeners of one node, and the routes of the HTTP API that use the same handlers."""
 
-    def __init__(self, node: Node, amqp: AmqpServer, budget: Budget, closed: str) -> None:
+    def __init__(self, node: Node, amqp: AmqpServer, budget: Budget, closed: str, rates: RateLimits) -> None:
         """`closed` is the reason to refuse all requests to the management API; empty to serve them."""
         logins = node.authentication.door("management", node.settings.management)
         self.managed = NodeManagement(node, amqp)
@@ -38,10 +39,12 @@ class ManagementDoors:
             ),
         )
         routes = management_routes(self.managed, Rates(node.world.clock), node.authentication.secrets)
-        api = Api(node.service, routes, budget, logins, closed, ManagementDialect(logins), node.guard)
+        api = Api(node.service, routes, budget, logins, closed, ManagementDialect(logins), node.guard, rates)
         self._node = node
-        self._management = HttpServer({}, service=api)
-        self._prometheus = HttpServer({}, service=RabbitmqMetrics(self.managed, node.service))
+        per_address_max = node.settings.connections_per_address_max
+        metrics = RabbitmqMetrics(self.managed, node.service)
+        self._management = HttpServer({}, service=api, connections_per_address_max=per_address_max)
+        self._prometheus = HttpServer({}, service=metrics, connections_per_address_max=per_address_max)
 
     async def open(self) -> tuple[Address, Address]:
         """Listen; the addresses of the management API and of the metrics."""

@@ -25,12 +25,12 @@ from longhall.doors.sqs.server import SqsServer
 from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
 from longhall.front.admission import Budget
-from longhall.front.client_limits import ClientLimits
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.guard import AccessGuard
 from longhall.node.addresses import Address, parse_address
 from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import ConnectionLimits
+from longhall.node.client_limits import NodeLimits
 from longhall.node.room_settings import broker_settings, sqs_limits_of
 from longhall.node.settings import Settings
 from longhall.node.tls import NodeTls, has_tls
@@ -57,7 +57,7 @@ class FrontParts(NamedTuple):
     guard: AccessGuard
     authentication: NodeAuthentication
     sealing: KafkaSealing
-    limits: ClientLimits
+    limits: NodeLimits
     budget: Budget
 
 
@@ -75,7 +75,7 @@ class MessageDoors:
         logins = front.authentication.door
         count_max, per_address_max = settings.connections_max, settings.connections_per_address_max
         door = Door(
-            *broker, settings.data, broker_settings(settings), service, front.guard, front.sealing, front.limits
+            *broker, settings.data, broker_settings(settings), service, front.guard, front.sealing, front.limits.kafka
         )
         self.kafka = KafkaServer(
             door,
@@ -94,6 +94,7 @@ class MessageDoors:
             Verifier(logins("sqs", settings.sqs)),
             connections_max=count_max,
             connections_per_address_max=per_address_max,
+            throttling=front.limits.sqs,
         )
         self.amqp = AmqpServer(
             service,
@@ -105,6 +106,7 @@ class MessageDoors:
             logins("amqp", settings.amqp),
             connections_max=count_max,
             connections_per_address_max=per_address_max,
+            rates=front.limits.rates,
         )
         self.stomp = StompServer(
             service,
@@ -114,6 +116,7 @@ class MessageDoors:
             logins("stomp", settings.stomp),
             connections_max=count_max,
             connections_per_address_max=per_address_max,
+            rates=front.limits.rates,
         )
         for server in (self.amqp, self.stomp, self.kafka):
             front.authentication.close_with(server.close_outdated)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 Buffer = bytes | bytearray | memoryview
 Done = Callable[[OSError | None], None]
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -162,6 +163,11 @@ class Janitor(Protocol):
 
     async def read(self, file: File, position: int, size: int) -> bytes:
         """`File.read_at` for bytes that are not in memory, without blocking the loop."""
+
+    async def compute(self, function: Callable[[], T]) -> T:
+        """The result of a slow function that touches nothing else, such as a hash, without blocking the loop.
+        OVERLOADED if too many wait.
+        """
 
 
 class World(Protocol):

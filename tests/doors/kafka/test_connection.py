@@ -388,5 +388,19 @@ def test_a_connection_that_is_held_back_is_not_read_and_loses_nothing() -> None:
     feed(connection, request(4)[7:])
     assert [call.header.correlation_id for call in desk.calls] == [1, 2, 3, 4]
     connection.connection_lost(None)
-    connection.let_go()
+    connection.let_go()  # The last request held it back too.
     assert desk.budget.used_bytes == 0
+
+
+def test_a_connection_is_read_when_the_last_reason_to_hold_it_back_is_over() -> None:
+    """A send that finds room again must not end the throttle time of its client."""
+    desk = Desk()
+    connection, wire = desk.connect()
+    connection.hold_back()  # The client is over its quota.
+    connection.hold_back()  # A send waits for room in its queue.
+    connection.let_go()
+    assert not wire.reading
+    connection.let_go()
+    assert wire.reading
+    feed(connection, request(1))
+    assert [call.header.correlation_id for call in desk.calls] == [1]

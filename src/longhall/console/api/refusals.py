@@ -156,5 +156,6 @@ def refuse(error: LonghallError) -> Response:
     error = visible(error)
     refusal = refusal_of(error.code, str(error))
     status = STATUS[error.code]
-    headers = RETRY_AFTER if status is HTTPStatus.SERVICE_UNAVAILABLE else ""
+    comes_back = status is HTTPStatus.SERVICE_UNAVAILABLE or error.code is Code.OVER_QUOTA
+    headers = RETRY_AFTER if comes_back else ""
     return Response(status, msgspec.json.encode(refusal), "application/json", headers)

@@ -6,6 +6,7 @@ from typing import Final
 
 from longhall.console.api import browsing, letters, messages, queues, uploads
 from longhall.console.api.service import Route
+from longhall.directory.rate_limits import SEND, SETTLE
 
 ROUTES: Final = (
     Route("GET", "queues", queues.list_queues),
@@ -20,17 +21,17 @@ ROUTES: Final = (
     Route("POST", "queues/*/fork", browsing.fork_queue),
     Route("GET", "queues/*/messages", browsing.peek_messages, gives=True),
     Route("POST", "queues/*/search", browsing.search_messages, gives=True),
-    Route("POST", "queues/*/messages", messages.send_messages),
-    Route("POST", "queues/*/uploads", uploads.begin_upload),
-    Route("PUT", "queues/*/uploads/*/parts/*", uploads.add_part),
-    Route("POST", "queues/*/uploads/*", uploads.finish_upload),
+    Route("POST", "queues/*/messages", messages.send_messages, limited_as=SEND),
+    Route("POST", "queues/*/uploads", uploads.begin_upload, limited_as=SEND),
+    Route("PUT", "queues/*/uploads/*/parts/*", uploads.add_part, limited_as=SEND),
+    Route("POST", "queues/*/uploads/*", uploads.finish_upload, limited_as=SEND),
     Route("DELETE", "queues/*/uploads/*", uploads.abort_upload),
     Route("POST", "receive", messages.receive_any, waits=True, gives=True),
     Route("POST", "queues/*/receive", messages.receive_messages, waits=True, gives=True),
-    Route("POST", "queues/*/settle", messages.settle_messages),
-    Route("POST", "queues/*/answer", messages.answer_message),
+    Route("POST", "queues/*/settle", messages.settle_messages, limited_as=SETTLE),
+    Route("POST", "queues/*/answer", messages.answer_message, limited_as=SEND),
     Route("GET", "queues/*/leases", browsing.list_leases, gives=True),
-    Route("POST", "queues/*/leases", messages.change_leases),
+    Route("POST", "queues/*/leases", messages.change_leases, limited_as=SETTLE),
     Route("POST", "queues/*/part", uploads.read_part, gives=True),
     Route("GET", "queues/*/letters", letters.list_letters, gives=True),
     Route("GET", "queues/*/letters/*", letters.show_letter, gives=True),

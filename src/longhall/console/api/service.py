@@ -25,6 +25,7 @@ import msgspec
 from longhall.console.api.asked import BYTES, JSON, Asked, Reply
 from longhall.console.api.content_digest import digest_header, verify_digest, wanted_digest
 from longhall.console.api.refusals import ApiRefusal, refuse
+from longhall.console.api.throttling import ApiThrottling
 from longhall.console.http import Response, Work
 from longhall.console.route_permissions import permission_of
 from longhall.errors import Code, LonghallError
@@ -34,6 +35,7 @@ from longhall.front.calls import HttpCall
 from longhall.front.guard import AccessGuard
 from longhall.front.identity import ANONYMOUS, Principal, caller_of, is_encrypted
 from longhall.front.origins import Origin
+from longhall.front.rate_limits import RateLimited, RateLimits
 from longhall.front.refused_requests import RefusedRequests
 from longhall.service.router import Router
 
@@ -49,7 +51,8 @@ class Route(NamedTuple):
     """One method and path of the API, with its handler. In a path, `*` is a name.
 
     A request that `waits` may be cancelled without loss. A request that `gives` messages is refused while responses
-    that clients do not read fill the memory.
+    that clients do not read fill the memory. `limited_as` is its class of operation for rate limits; by default
+    that follows from the other fields.
     """
 
     method: str
@@ -57,6 +60,7 @@ class Route(NamedTuple):
     handler: Handler
     waits: bool = False
     gives: bool = False
+    limited_as: str = ""
 
 
 class Dialect(Protocol):
@@ -123,8 +127,10 @@ class Api:
         closed: str = "",
         dialect: Dialect | None = None,
         access: AccessGuard | None = None,
+        rates: RateLimits | None = None,
     ) -> None:
         self._access = access
+        self._throttling = ApiThrottling(rates) if rates is not None else None
         self.budget = budget
         self._service = service
         self._authentication = authentication
@@ -142,6 +148,21 @@ class Api:
     def close(self) -> None:
         """Refuse all requests from now on: the node stops."""
         self._stopping = True
+
+    def login(self, call: HttpCall) -> Coroutine[Any, Any, Response | None] | None:
+        """See `console.http.Service`."""
+        logins = self._authentication
+        shown = call.headers.get(b"authorization")
+        if shown is None or logins is None or not logins.required or not logins.is_slow(shown):
+            return None
+        return self._prepare(logins, call, shown)
+
+    async def _prepare(self, logins: DoorAuthentication, call: HttpCall, shown: bytes) -> Response | None:
+        try:
+            await logins.prepare_request(shown, call.connection.peer)
+        except LonghallError as error:  # Too many logins wait.
+            return self._dialect.refuse(error)
+        return None
 
     def begin(self, call: HttpCall, path: str, query: str) -> Work:
         """See `console.http.Service`."""
@@ -204,13 +225,9 @@ class Api:
         try:
             if self._access is not None and self._access.active:
                 self._permit(self._access, route, asked)
-            reply = await route.handler(self._service, asked)
-            if isinstance(reply.value, bytes):  # Bytes have no field for a checksum, so the response always has one.
-                headers = digest_header(asked.digest or "crc32c", reply.value)
-                return Response(reply.status, reply.value, BYTES, headers)
-            body = msgspec.json.encode(reply.value) if reply.status not in _EMPTY or reply.value is not None else b""
-            headers = reply.headers + (digest_header(asked.digest, body) if asked.digest else "")
-            return Response(reply.status, body, JSON, headers)
+            if self._throttling is not None and self._throttling.rates.active:
+                return await self._answer_limited(self._throttling, route, asked)
+            return _response(await route.handler(self._service, asked), asked)
         except LonghallError as error:
             now_s = asyncio.get_running_loop().time()
             self._refused.note(f"{route.method} {route.path}", error.code.value, str(error), now_s)
@@ -218,6 +235,19 @@ class Api:
         except Exception:
             _log.exception("handler failed", extra={"route": f"{route.method} {route.path}"})
             return self._dialect.refused(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the log of the node says why")
+
+    async def _answer_limited(self, throttling: ApiThrottling, route: Route, asked: Asked) -> Response:
+        """Answer a request that counts in rate limits, or refuse it with 429."""
+        limited = throttling.of(route.limited_as, route.gives, route.path, asked)
+        try:
+            limited.admit()
+        except RateLimited as error:
+            refusal = self._dialect.refuse(error)
+            return refusal._replace(status=HTTPStatus.TOO_MANY_REQUESTS, headers=limited.headers(error.allowance))
+        reply = await route.handler(self._service, asked)
+        response = _response(reply, asked)
+        limited.charge(reply.value, len(response.body))
+        return response._replace(headers=response.headers + limited.headers())
 
     def _permit(self, access: AccessGuard, route: Route, asked: Asked) -> None:
         """Raises ACCESS_REFUSED if the route needs a permission that the client does not have."""
@@ -254,6 +284,14 @@ class Api:
             line = f"say Content-Type: {JSON} (or {BYTES} for a message)"
             return self._dialect.refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, line)
         return None
+
+
+def _response(reply: Reply, asked: Asked) -> Response:
+    if isinstance(reply.value, bytes):  # Bytes have no field for a checksum, so the response always has one.
+        return Response(reply.status, reply.value, BYTES, digest_header(asked.digest or "crc32c", reply.value))
+    body = msgspec.json.encode(reply.value) if reply.status not in _EMPTY or reply.value is not None else b""
+    headers = reply.headers + (digest_header(asked.digest, body) if asked.digest else "")
+    return Response(reply.status, body, JSON, headers)
 
 
 _EMPTY: Final = (HTTPStatus.CREATED, HTTPStatus.NO_CONTENT)  # Without a value they have no body.

@@ -15,6 +15,7 @@ from longhall.console.management.policies import PolicyHandlers
 from longhall.console.management.queues import QueueHandlers
 from longhall.console.management.rates import Rates
 from longhall.console.management.sources import ManagedNode
+from longhall.directory.rate_limits import SEND
 from longhall.front.account_secrets import AccountSecrets
 
 CHECKS_FULFILLED = (
@@ -104,7 +105,7 @@ def _exchanges(of: ExchangeHandlers) -> tuple[Route, ...]:
         Route("GET", "exchanges/*/*", of.show_exchange),
         Route("PUT", "exchanges/*/*", of.declare_exchange),
         Route("DELETE", "exchanges/*/*", of.delete_exchange),
-        Route("POST", "exchanges/*/*/publish", messages.publish_message),
+        Route("POST", "exchanges/*/*/publish", messages.publish_message, limited_as=SEND),
         Route("GET", "exchanges/*/*/bindings/source", of.list_from_exchange),
         Route("GET", "exchanges/*/*/bindings/destination", of.list_to_exchange),
         Route("GET", "bindings", of.list_bindings),

@@ -13,8 +13,10 @@ from typing import Protocol, final
 from longhall.broker.pending import Pending
 from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.cluster.rpc.operation import Caller
+from longhall.directory import rate_limits
 from longhall.doors.amqp.unacknowledged import Unacknowledged
 from longhall.errors import Code, LonghallError
+from longhall.front.pace import ConnectionPace
 from longhall.service.exchange_operations import DONE, REQUEUE, SETTLE, CancelConsumer, EndHeld
 from longhall.service.queue_operations import DeleteQueue
 from longhall.service.router import Router
@@ -25,6 +27,7 @@ class ConsumingConnection(Protocol):
 
     service: Router
     session_id: str
+    pace: ConnectionPace
 
     @property
     def caller(self) -> Caller: ...
@@ -91,10 +94,14 @@ class Acknowledgements:
         if not self._gathered:
             return []
         gathered, self._gathered = self._gathered, {}
+        pace, caller = self._connection.pace, self._connection.caller
         calls: list[Pending[None]] = []
         for (queue, how), ended in gathered.items():
-            call = self._connection.service.call(self._operation(queue, how, ended), self._connection.caller)
+            call = self._connection.service.call(self._operation(queue, how, ended), caller)
             calls.append(call)
+            if pace.limits.active:
+                count = len(ended.receipts)
+                pace.charge(caller, rate_limits.SETTLE, queue, messages=count, requests=count)
             if how not in (SETTLE, DONE) and not call.done:
                 self._returning += 1
                 call.when_done(self._has_returned)

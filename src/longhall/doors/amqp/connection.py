@@ -3,6 +3,7 @@
     state      waits for                       then
     header     the protocol header             connection.start is sent
     start      connection.start_ok             the login is checked, connection.tune is sent
+    login      nothing: a password is hashed   the same
     tune       connection.tune_ok              limits are fixed, heartbeats begin
     open       connection.open                 connection.open_ok: channels may be opened
     running    methods of channels             connection.close of either side
@@ -25,16 +26,18 @@ from typing import TYPE_CHECKING, Any, Final, cast, final
 from longhall.broker.pending import Pending
 from longhall.broker.queues.consumers.session import DIRECT, SESSION_ID_BYTES, PushedMessages
 from longhall.cluster.rpc.operation import Caller
+from longhall.directory.rate_limits import MANAGE
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.acknowledgements import Acknowledgements
 from longhall.doors.amqp.alarms import Blockage
 from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.content_admission import ContentAdmission
 from longhall.doors.amqp.errors import AmqpError
-from longhall.doors.amqp.handlers.table import HANDLERS
+from longhall.doors.amqp.handlers.table import HANDLERS, MANAGING
 from longhall.doors.amqp.handshake import CHANNELS_MAX, FRAME_MAX
 from longhall.doors.amqp.heartbeats import Heartbeats
 from longhall.doors.amqp.intake import Intake
+from longhall.doors.amqp.login import log_in, update_secret
 from longhall.doors.amqp.method_decoder import decode_method
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
@@ -56,6 +59,7 @@ from longhall.doors.amqp.wire.frames import (
 from longhall.doors.amqp.wire.methods import METHODS, Arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
+from longhall.front.pace import ConnectionPace
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
 
@@ -101,6 +105,7 @@ class AmqpConnection(asyncio.Protocol):
         self._intake = Intake(self, server.message_bytes_max)
         self._bodies = ContentAdmission(server.budget, self._pace, self._give_up_bodies)
         self.blockage = Blockage(server.alarms, self.write, self.worked)
+        self.pace = ConnectionPace(server.rates, "amqp", loop, self._pace, self._push_again)
         self._heartbeats = Heartbeats(loop, lambda: self.write(HEARTBEAT_FRAME), self._is_gone)
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: asyncio.TimerHandle | None = None
@@ -123,6 +128,7 @@ class AmqpConnection(asyncio.Protocol):
         self._heartbeats.cancel()
         self._bodies.leave()
         self.blockage.close()
+        self.pace.close()
         for channel in self.channels.values():
             channel.abandon()
         self.channels.clear()
@@ -139,6 +145,10 @@ class AmqpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_writable = True
+        self._push_again()
+
+    def _push_again(self) -> None:
+        """The client reads again, or is within its limits again."""
         if self._session is not None:
             self._session.readable()
 
@@ -156,16 +166,18 @@ class AmqpConnection(asyncio.Protocol):
                     return
             at = self._take_frames(received, at)
         except AmqpError as error:
-            self._refuse(error)
+            self.refuse(error)
             at = len(received)
         except MalformedTable as error:
-            self._refuse(AmqpError(errors.SYNTAX_ERROR, str(error)))
+            self.refuse(AmqpError(errors.SYNTAX_ERROR, str(error)))
             at = len(received)
         except Exception:
             _log.exception("a connection failed", extra={"peer": self.peer})
-            self._refuse(AmqpError(errors.INTERNAL_ERROR, "an internal error closed the connection"))
+            self.refuse(AmqpError(errors.INTERNAL_ERROR, "an internal error closed the connection"))
             at = len(received)
         self._received = received[at:] if at < len(received) else b""
+        if self._received or self._bodies.holds_rest:
+            self._bodies.hold_rest(len(self._received) if not self.is_over else 0)
         self.publisher.flush()
         self.acknowledgements.flush()
         self._pace()
@@ -175,6 +187,7 @@ class AmqpConnection(asyncio.Protocol):
         crowded = (
             self._bodies.must_wait()
             or self.blockage.is_blocked
+            or self.pace.reads_held
             or self.publisher.is_crowded
             or any(channel.is_crowded for channel in self.channels.values())
         )
@@ -188,7 +201,7 @@ class AmqpConnection(asyncio.Protocol):
     def _give_up_bodies(self) -> None:
         """Other connections need the memory of the bodies that arrive."""
         self._bodies.leave()
-        self._refuse(AmqpError(errors.RESOURCE_ERROR, "the memory for messages is used up; try again later"))
+        self.refuse(AmqpError(errors.RESOURCE_ERROR, "the memory for messages is used up; try again later"))
 
     def worked(self) -> None:
         """Something that was waited for is done."""
@@ -280,9 +293,9 @@ class AmqpConnection(asyncio.Protocol):
             self.write(method_frame(0, methods.CONNECTION_CLOSE_OK))
             self.close()
         elif self.handshake.state == "running" and method == methods.CONNECTION_UPDATE_SECRET:
-            if not self.handshake.update(arguments[0]):
-                raise AmqpError(errors.NOT_ALLOWED, "the new secret is not accepted", method)
-            self.write(method_frame(0, methods.CONNECTION_UPDATE_SECRET_OK))
+            self.start(update_secret(self, arguments[0]))
+        elif self.handshake.state == "start" and method == methods.CONNECTION_START_OK:
+            self.start(log_in(self, arguments))
         elif self.handshake.state == "open" and method == methods.CONNECTION_OPEN:
             self.handshake.state = "opening"
             self.start(self._open(arguments[0]))
@@ -384,13 +397,15 @@ class AmqpConnection(asyncio.Protocol):
             self.publisher.flush()
             if method not in (methods.BASIC_NACK, methods.BASIC_REJECT):
                 self.acknowledgements.flush()
+            if self.pace.limits.active and method in MANAGING:
+                self.pace.charge(self.caller, MANAGE, "")
         return handler(channel, arguments, content)
 
     def fail(self, channel: Channel, error: AmqpError, method: int = 0) -> None:
         """Close a channel, or the connection, because of an error."""
         error.method = error.method or method
         if not error.closes_channel:
-            self._refuse(error)
+            self.refuse(error)
             return
         if channel.is_closing or self.is_over or self.channels.get(channel.number) is not channel:
             return
@@ -417,12 +432,12 @@ class AmqpConnection(asyncio.Protocol):
         channel.transaction_ends.clear()
         await self.acknowledgements.give_back(keys, held)
 
-    def _refuse(self, error: AmqpError) -> None:
+    def refuse(self, error: AmqpError) -> None:
         """Close the connection because of an error."""
         if self.is_over or self.is_closing:
             return
         self.server.count_error(error.reply)
-        if self.handshake.state in ("header", "start", "tune") and not self.handshake.tells(error):
+        if self.handshake.state in ("header", "start", "login", "tune") and not self.handshake.tells(error):
             self.close()
             return
         self.is_closing = True
@@ -435,7 +450,7 @@ class AmqpConnection(asyncio.Protocol):
     def force(self, text: str) -> None:
         """Close the connection because the node stops or an operator wants it."""
         if self.handshake.state == "running":
-            self._refuse(AmqpError(errors.CONNECTION_FORCED, text))
+            self.refuse(AmqpError(errors.CONNECTION_FORCED, text))
         else:
             self.close()
 
@@ -443,9 +458,10 @@ class AmqpConnection(asyncio.Protocol):
         caller = self.handshake.caller(self.peer, self.origin.is_tls)
         refusal = await refusal_of_host(self.service, host, self.handshake.user, caller)
         if refusal:
-            self._refuse(AmqpError(errors.NOT_ALLOWED, refusal, methods.CONNECTION_OPEN))
+            self.refuse(AmqpError(errors.NOT_ALLOWED, refusal, methods.CONNECTION_OPEN))
             return
         self.host, self.caller = host, caller
+        self._bodies.authenticate()
         self.handshake.state = "running"
         self.write(method_frame(0, methods.CONNECTION_OPEN_OK, ""))
 
@@ -481,8 +497,8 @@ class AmqpConnection(asyncio.Protocol):
 
     @property
     def is_writable(self) -> bool:
-        """False while the client does not read what was sent."""
-        return self._is_writable and not self.is_over
+        """False while the client does not read what was sent, or is over a limit."""
+        return self._is_writable and not self.is_over and not self.pace.pushes_held
 
     def push(self, push: PushedMessages) -> None:
         """Messages for a consumer."""
@@ -546,7 +562,7 @@ class AmqpConnection(asyncio.Protocol):
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a method failed", extra={"peer": self.peer}, exc_info=task.exception())
-            self._refuse(AmqpError(errors.INTERNAL_ERROR, "an internal error closed the connection"))
+            self.refuse(AmqpError(errors.INTERNAL_ERROR, "an internal error closed the connection"))
 
     # Heartbeats and the end
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, final
 
 from longhall.cluster.rpc.operation import Caller
@@ -21,6 +21,7 @@ CHANNELS_MAX: Final = 2047
 HEARTBEAT_S: Final = 60
 
 Login = Callable[[str, str], Principal | None]
+PrepareLogin = Callable[[str, str], Awaitable[None]]
 CertificateLogin = Callable[[], tuple[str, Principal | None]]  # The user that a certificate names, and its principal.
 
 
@@ -28,7 +29,8 @@ CertificateLogin = Callable[[], tuple[str, Principal | None]]  # The user that a
 class Handshake:
     """What client and server agree on before the connection is open."""
 
-    def __init__(self, login: Login, login_by_certificate: CertificateLogin) -> None:
+    def __init__(self, login: Login, login_by_certificate: CertificateLogin, prepare_login: PrepareLogin) -> None:
+        """`prepare_login` does the slow part of a login with a password."""
         self.state = "header"
         self.user = ""
         self.principal: Principal | None = None  # Until the login.
@@ -40,12 +42,24 @@ class Handshake:
         self.heartbeat_s = 0
         self._login = login
         self._login_by_certificate = login_by_certificate
+        self._prepare_login = prepare_login
 
     def begin(self, properties: bytes, client: Origin | None) -> bytes:
         """The frame that begins it. EXTERNAL is offered to clients whose certificate names a user."""
         self.state = "start"
         mechanisms = b"PLAIN AMQPLAIN EXTERNAL" if client is not None and client.user else b"PLAIN AMQPLAIN"
         return method_frame(0, methods.CONNECTION_START, 0, 9, properties, mechanisms, b"en_US")
+
+    async def prepare(self, arguments: Arguments) -> None:
+        """Do the slow part of a login, before `take` gets connection.start_ok. AmqpError if too many logins wait."""
+        _, mechanism, response, _ = arguments
+        login = _password_login(mechanism, response)
+        if login is not None:
+            await self._prepare_login(*login)
+
+    async def prepare_update(self, secret: bytes) -> None:
+        """The same for `update`."""
+        await self._prepare_login(self.user, secret.decode(errors="replace"))
 
     def take(self, method: int, arguments: Arguments) -> bytes:
         """Take a method of the handshake; returns the frame that answers it."""
@@ -81,17 +95,11 @@ class Handshake:
         self.client_properties = decode_table(properties)[0]
         capabilities = self.client_properties.get("capabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
-        if mechanism == "EXTERNAL":
+        login = _password_login(mechanism, response)
+        if login is not None:
+            user, principal = login[0], self._login(*login)
+        elif mechanism == "EXTERNAL":
             user, principal = self._login_by_certificate()
-        elif mechanism == "PLAIN":
-            parts = response.split(b"\0")
-            if len(parts) != 3:
-                raise AmqpError(errors.SYNTAX_ERROR, "the response of PLAIN is malformed")
-            user, password = parts[1].decode(errors="replace"), parts[2].decode(errors="replace")
-            principal = self._login(user, password)
-        elif mechanism == "AMQPLAIN":
-            user, password = _amqplain(response)
-            principal = self._login(user, password)
         else:
             raise AmqpError(errors.COMMAND_INVALID, f"unknown authentication mechanism '{mechanism}'")
         if principal is None:
@@ -114,6 +122,18 @@ class Handshake:
         self.frame_max = frame_max or FRAME_MAX
         self.channel_max = channel_max or CHANNELS_MAX
         self.heartbeat_s = heartbeat_s
+
+
+def _password_login(mechanism: str, response: bytes) -> tuple[str, str] | None:
+    """The user and the password that a client shows; None with a mechanism without passwords."""
+    if mechanism == "AMQPLAIN":
+        return _amqplain(response)
+    if mechanism != "PLAIN":
+        return None
+    parts = response.split(b"\0")
+    if len(parts) != 3:
+        raise AmqpError(errors.SYNTAX_ERROR, "the response of PLAIN is malformed")
+    return parts[1].decode(errors="replace"), parts[2].decode(errors="replace")
 
 
 def _amqplain(response: bytes) -> tuple[str, str]:

@@ -15,9 +15,12 @@ from longhall.broker.pending import Pending, completed
 from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.broker.queues.sending.transaction import EndedMessages
 from longhall.cluster.rpc.operation import Caller
+from longhall.directory.rate_limits import SEND
 from longhall.doors.amqp.errors import error_of
 from longhall.errors import Code, LonghallError
+from longhall.exchanges.names import hall_name
 from longhall.front.admission import Budget
+from longhall.front.pace import ConnectionPace
 from longhall.queues.messages import Delivery
 from longhall.service.exchange_operations import CommitTransaction, PublishMessages, ReplyDirectly
 from longhall.service.router import Router
@@ -42,6 +45,7 @@ class PublishingConnection(Protocol):
     service: Router
     caller: Caller
     is_over: bool
+    pace: ConnectionPace
 
     def worked(self) -> None:
         """Something that was waited for is done."""
@@ -125,12 +129,29 @@ class PublishBatches(Generic[MessageT]):
             operation = PublishMessages(self._connection.host, [message.publication for message in messages])
             pending = self._connection.service.pass_on(operation, self._connection.caller)  # Checked by `publish`.
             self._begin(_Batch(messages, pending, size_bytes))
+            if self._connection.pace.limits.active:
+                self._charge([message.publication for message in messages])
+
+    def _charge(self, publications: list[Publication]) -> None:
+        """Count messages in rate limits. Those to the default exchange count for the queue that their key names."""
+        connection = self._connection
+        sizes: dict[str, tuple[int, int]] = {}
+        for one in publications:
+            queue = hall_name(connection.host, one.keys[0]) if not one.exchange else ""
+            count, size_bytes = sizes.get(queue, (0, 0))
+            sizes[queue] = (count + 1, size_bytes + len(one.message.body))
+        for queue, (count, size_bytes) in sizes.items():
+            connection.pace.charge(
+                connection.caller, SEND, queue, size_bytes=size_bytes, messages=count, requests=count
+            )
 
     async def commit(self, publications: list[Publication], ends: Sequence[EndedMessages] = ()) -> list[Published]:
         """Publish the messages of a transaction and end others together, behind everything that was gathered."""
         self.flush()
         if not publications and not ends:
             return []
+        if self._connection.pace.limits.active:
+            self._charge(publications)
         operation = CommitTransaction(self._connection.host, publications, list(ends))
         return await self._connection.service.call(operation, self._connection.caller)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longhall.broker.queues.consumers.session import PushedMessages
+from longhall.directory.rate_limits import RECEIVE
 from longhall.doors.amqp.channel import Channel
 from longhall.doors.amqp.deliveries import append_delivery, with_stream_offset
 from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged
@@ -64,6 +65,12 @@ def _deliver(
         consumer.outstanding += len(deliveries)
     connection.write(b"".join(parts))
     redelivered = sum([delivery.attempts > 1 for delivery in deliveries])
+    if connection.pace.limits.active:
+        size_bytes = sum([len(delivery.body) for delivery in deliveries])
+        count = len(deliveries)
+        connection.pace.charge(
+            connection.caller, RECEIVE, consumer.queue, size_bytes=size_bytes, messages=count, requests=count
+        )
     connection.server.statistics.pushed(len(deliveries), redelivered, consumer.no_ack)
 
 

@@ -25,6 +25,7 @@ from longhall.front.authenticator import DoorAuthentication
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.identity import ANONYMOUS, Principal
 from longhall.front.origins import Origin
+from longhall.front.rate_limits import RateLimits, unlimited
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Clock, Entropy, Network
@@ -62,7 +63,9 @@ class AmqpServer:
         connections_max: int = 16_384,
         connections_per_address_max: int = 16_384,
         node_name: str = "longhall",
+        rates: RateLimits | None = None,
     ) -> None:
+        self.rates = rates if rates is not None else unlimited()
         self.service = service
         self.sessions = sessions
         self.budget = budget
@@ -126,7 +129,15 @@ class AmqpServer:
         return Handshake(
             lambda user, password: self.login(user, password, connection.peer),
             lambda: self.login_by_certificate(connection.origin.client),
+            lambda user, password: self._prepare_login(user, password, connection.peer),
         )
+
+    async def _prepare_login(self, user: str, password: str, address: str) -> None:
+        if self.authentication is not None and self.authentication.required:
+            try:
+                await self.authentication.prepare_login(user, password, address)
+            except LonghallError as error:  # Too many logins wait.
+                raise AmqpError(CONNECTION_FORCED, str(error)) from None
 
     def login(self, user: str, password: str, address: str) -> Principal | None:
         """The principal of a login; ANONYMOUS for every user if the door does not ask, None if it is refused."""

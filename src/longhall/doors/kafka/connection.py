@@ -158,7 +158,7 @@ class Connection:
         self._waits = 0
         self._ready_bytes = 0
         self._full = False  # Requests wait in `_rest` until there is room for their answers.
-        self._held_back = False  # Other topics come first, or the client is over its quota.
+        self._holds = 0  # Reasons to take no requests: other topics come first, or the client is over its quota.
         self._paused_by_client = False
         self._paused = False
         self._wanting = False
@@ -223,15 +223,16 @@ class Connection:
         self._regulate()
 
     def hold_back(self) -> None:
-        """Take no more requests until `let_go`."""
-        self._held_back = True
+        """Take no more requests until `let_go` was called as often as this."""
+        self._holds += 1
         self._regulate()
 
     def let_go(self) -> None:
-        """Take requests again, first those that have come already."""
-        if not self._held_back:
+        """One reason to hold back is over. After the last one take requests again, first those that have come."""
+        assert self._holds > 0, "let go without a hold"
+        self._holds -= 1
+        if self._holds:
             return
-        self._held_back = False
         self.active_s = self._loop.time()  # Until now this side caused the silence.
         if self._closing:
             return
@@ -266,7 +267,7 @@ class Connection:
         transport = self._transport
         if transport is None or self._closing:
             return
-        stop = self._stopped or self._paused_by_client or self._wanting or self._full or self._held_back
+        stop = self._stopped or self._paused_by_client or self._wanting or self._full or self._holds > 0
         if stop and not self._paused:
             self._paused = True
             transport.pause_reading()
@@ -530,7 +531,7 @@ class Connection:
     def _has_enough(self) -> bool:
         """True if as much is under way as one client may have."""
         return (
-            self._held_back
+            self._holds > 0
             or len(self._slots) >= SLOTS_MAX
             or self._waits >= WAITS_MAX
             or self._ready_bytes >= ANSWERS_BYTES_MAX

@@ -13,12 +13,12 @@ from longhall.broker.share.coordinator import ShareGroupCoordinator
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.doors.kafka.fetch_sessions import FetchSessions
+from longhall.doors.kafka.limits import KafkaLimits
 from longhall.doors.kafka.metadata_cache import MetadataCache
 from longhall.doors.kafka.sealing import KafkaSealing
 from longhall.doors.kafka.share_group_settings import ShareGroupSettings
 from longhall.doors.kafka.share_sessions import ShareSessions
 from longhall.errors import Code
-from longhall.front.client_limits import ClientLimits
 from longhall.front.fairness import Fairness
 from longhall.front.guard import AccessGuard
 from longhall.front.refused_requests import RefusedRequests
@@ -41,7 +41,7 @@ class Door:
         service: Router,
         access: AccessGuard | None = None,
         sealing: KafkaSealing | None = None,
-        limits: ClientLimits | None = None,
+        limits: KafkaLimits | None = None,
     ) -> None:
         """Without `access` every client may do everything, without `limits` as much as it likes."""
         self.limits = limits

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, final
 
+from longhall.doors.kafka.request_tasks import start
 from longhall.doors.kafka.sasl import AUTHENTICATED, FAILURE_DELAY_S, RAW, SaslSession, SaslStep
 from longhall.doors.kafka.wire.headers import API_VERSIONS, RequestHeader, decode_request_header
 from longhall.errors import LonghallError
@@ -78,13 +79,25 @@ class LoginGuard:
         loop = asyncio.get_running_loop()
         call = Call(connection, RequestHeader(SASL_AUTHENTICATE, 0, 0, None, 0), frame, loop.time())
         connection.begin(call)
-        step = session.step(frame, loop.time())
+        connection.hold_back()  # The frame behind it is a request if the login succeeds, else nothing.
+        start(call, _answer_token(call, session, frame))
+
+
+async def _answer_token(call: Call, session: SaslSession, token: bytes) -> None:
+    connection, loop = call.connection, asyncio.get_running_loop()
+    try:
+        await session.prepare(token)
+        step = session.step(token, loop.time())
         if step.error:
             connection.stop_reading()
             loop.call_later(FAILURE_DELAY_S, connection.close)
             return
         clear(connection, session)
         call.ready([len(step.token).to_bytes(4, "big") + step.token])
+    except LonghallError:  # The users are not known yet, or too many logins wait.
+        connection.close()
+    finally:
+        connection.let_go()
 
 
 def clear(connection: Connection, session: SaslSession) -> None:
@@ -101,6 +114,7 @@ async def take_step(call: Call, token: bytes) -> SaslStep:
     assert session is not None, "the guard has made it"
     loop = asyncio.get_running_loop()
     try:
+        await session.prepare(token)
         step = session.step(token, loop.time())
     except LonghallError:
         connection.close()

@@ -109,12 +109,18 @@ class SaslSession:
             return self._plain(token, now_s)
         return self._scram_step(self._scram, token, now_s)
 
+    async def prepare(self, token: bytes) -> None:
+        """Do the slow part of `step`, which is to follow at once. NOT_READY if too many logins wait."""
+        if self.mechanism == PLAIN and self.state in (EXCHANGING, RAW) and len(token) <= TOKEN_BYTES_MAX:
+            login = _plain_login(token)
+            if login is not None:
+                await self._logins.prepare_login(login[1], login[2], self._peer)
+
     def _plain(self, token: bytes, now_s: float) -> SaslStep:
-        parts = token.split(b"\0")
-        try:
-            acts_for, user, password = (part.decode() for part in parts)
-        except ValueError:  # Not three parts, or not UTF-8.
+        login = _plain_login(token)
+        if login is None:
             return self._refused("")
+        acts_for, user, password = login
         if acts_for not in ("", user):
             return self._refused(user)
         principal = self._logins.check(user, password, self._peer)
@@ -172,6 +178,15 @@ class SaslSession:
     def _failure(self) -> SaslStep:
         self.state = NEW
         return SaslStep(SASL_AUTHENTICATION_FAILED, REFUSED + self.mechanism)
+
+
+def _plain_login(token: bytes) -> tuple[str, str, str] | None:
+    """Whom a client acts for, its user and its password; None if a token of PLAIN is malformed."""
+    try:
+        acts_for, user, password = (part.decode() for part in token.split(b"\0"))
+    except ValueError:  # Not three parts, or not UTF-8.
+        return None
+    return acts_for, user, password
 
 
 def bearer_token(message: bytes) -> str:

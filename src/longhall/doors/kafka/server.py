@@ -15,7 +15,7 @@ from typing import Any, Final, cast, final
 from longhall.broker.usage.usage_meter import ACCOUNT
 from longhall.cluster.rpc.operation import Caller
 from longhall.directory.accounts import DEFAULT_TENANT
-from longhall.doors.kafka.authorization import carry_out
+from longhall.doors.kafka.authorization import AUDITED_APIS, carry_out
 from longhall.doors.kafka.connection import PIECE_BYTES_MAX, SHARED_BYTES, Call, Connection, ForwardedCall, Gate
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.handlers.api_versions import refuse_version
@@ -24,6 +24,7 @@ from longhall.doors.kafka.not_leader import answer
 from longhall.doors.kafka.operations import OPERATIONS, Operation
 from longhall.doors.kafka.refused_responses import refused_part
 from longhall.doors.kafka.share_exchange import release_disconnected
+from longhall.doors.kafka.throttle import throttle
 from longhall.doors.kafka.wire.apis import API, decode_request, encode_response
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_request_header
 from longhall.doors.kafka.wire.schema import Message
@@ -247,6 +248,7 @@ class KafkaServer(Gate):
         try:
             answer = await outcome
             if isinstance(answer, bytes):
+                self._throttle(call)
                 call.ready((answer,))
             else:
                 self._answer(call, answer)
@@ -264,7 +266,18 @@ class KafkaServer(Gate):
         refused = refused_part(message)
         if refused is not None:
             self.door.refused.note(API[header.api_key].name, refused.error, refused.reason, call.started_s)
+        throttle_ms = self._throttle(call)
+        if throttle_ms and hasattr(message, "throttle_time_ms"):
+            cast(Any, message).throttle_time_ms = throttle_ms
         call.ready([encode_response(header.correlation_id, header.api_key, header.version, message)])
+
+    def _throttle(self, call: Call) -> int:
+        """Hold the connection back if its client is over a limit of requests; the time that the response tells."""
+        limits = self.door.limits
+        if limits is None or not limits.active:
+            return 0
+        api = API[call.header.api_key].name
+        return throttle(call.connection, limits.answered(call, api, api in AUDITED_APIS))
 
     def observe(self, call: Call, now_s: float) -> None:
         """Count how long a request took."""

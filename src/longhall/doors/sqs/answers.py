@@ -72,6 +72,8 @@ class Answers:
         head = f"HTTP/1.1 {_line(fault.status)}\r\n"
         if fault is UNAVAILABLE:
             head += "Retry-After: 1\r\n"
+        elif error.retry_ms:
+            head += f"x-amz-retry-after: {error.retry_ms}\r\n"
         if as_query and wants_json:
             body = query_json.encode_error(error, request_id.decode())
             head += f"Content-Type: {query_json.CONTENT_TYPE}\r\n"

@@ -24,6 +24,7 @@ from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import MESSAGE_HANDLERS, QUEUE_HANDLERS, MessageHandler, QueueHandler
 from longhall.doors.sqs.signing import Verifier, is_signed
 from longhall.doors.sqs.text import decode
+from longhall.doors.sqs.throttling import SqsThrottling
 from longhall.doors.sqs.wire import faults, json, query
 from longhall.doors.sqs.wire.faults import SqsError
 from longhall.doors.sqs.wire.requests import Request
@@ -74,8 +75,11 @@ class SqsServer(HttpGate):
         connections_per_address_max: int = 16_384,
         body_bytes_max: int = BODY_BYTES_MAX,
         timeouts: Timeouts | None = None,
+        throttling: SqsThrottling | None = None,
     ) -> None:
+        """Without `throttling` there are no rate limits."""
         self.door = door
+        self._throttling = throttling
         self.budget = budget
         self.body_bytes_max = body_bytes_max
         self.connections: ConnectionRegistry[HttpConnection] = ConnectionRegistry(
@@ -251,6 +255,11 @@ class SqsServer(HttpGate):
             is_encrypted(origin),
             operation.action,
         )
+        throttling = self._throttling
+        if throttling is not None and throttling.rates.active:
+            url = getattr(request, "queue_url", "")
+            queue = self.door.name_of(url) if url else ""
+            throttling.admit(operation.action, queue, request, len(call.body), caller.identity)
         if operation.on_queues is not None:
             work = operation.on_queues(self.door, request, caller)
             self.connections.track(self._loop.create_task(self._finish(call, work, as_query)))
@@ -292,6 +301,9 @@ class SqsServer(HttpGate):
         if not isinstance(outcome, Later):
             self._answer(call, outcome, as_query)
             return
+        throttling = self._throttling
+        if operation.waits and throttling is not None and throttling.rates.active:
+            outcome = throttling.count_received(outcome, view.name, caller.identity)
         pending = outcome.pending
         if pending.known:
             # Encoded now, so that nothing can fail after the commit.

@@ -43,6 +43,7 @@ from longhall.front.admission import SMALL_BYTES_MAX, Arrival
 from longhall.front.handshake_refusals import looks_like_tls, note_tls
 from longhall.front.identity import Principal
 from longhall.front.origins import Origin, origin_of
+from longhall.front.pace import ConnectionPace
 
 if TYPE_CHECKING:
     from longhall.doors.stomp.server import StompServer
@@ -78,12 +79,14 @@ class StompConnection(asyncio.Protocol):
         self.is_over = False
         self.decoder = FrameDecoder()
         self.heart_beats = HeartBeats(loop, self._beat, self._silent)
+        self.pace = ConnectionPace(server.rates, "stomp", loop, self._pace, lambda: self.consumption.readable())
         self.publisher = StompPublisher(self)
         self.consumption = Consumption(self)
         self.transactions = StompTransactions()
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._arrival = Arrival(self._resume, self._give_up)
+        self._pool = server.budget.unauthenticated  # Where the frame that arrives counts.
         self._out: list[bytes] = []
         self._is_flushing = False
         self._is_writable = True
@@ -149,7 +152,7 @@ class StompConnection(asyncio.Protocol):
         """Count the bytes of the unfinished frame in the memory budget."""
         held = self.decoder.held_bytes if not self.is_over else 0
         held = held if held > SMALL_BYTES_MAX else 0
-        arrival, budget = self._arrival, self.server.budget
+        arrival, budget = self._arrival, self._pool
         more = held - arrival.held_bytes
         if more > 0:
             arrival.came_bytes += more
@@ -163,16 +166,16 @@ class StompConnection(asyncio.Protocol):
 
     def _give_up(self) -> None:
         """Other connections need the memory of the frame that arrives."""
-        self.server.budget.leave(self._arrival)
+        self._pool.leave(self._arrival)
         self.fail(StompError("resource_error", "the memory for messages is used up; try again later\n", closes=True))
 
     def _pace(self) -> None:
         """Read no more while too much waits, or a frame that arrives has to wait for memory."""
-        arrival, budget = self._arrival, self.server.budget
+        arrival, budget = self._arrival, self._pool
         if arrival.held_bytes and not arrival.is_waiting and not budget.has_room(arrival):
             budget.wait(arrival)  # May call `_resume` before it returns.
         crowded = arrival.is_waiting or self.publisher.batches.is_crowded or len(self._work) >= WORK_MAX
-        crowded = crowded and not self.is_over
+        crowded = (crowded or self.pace.reads_held) and not self.is_over
         if self._transport is not None and crowded != self._is_paused:
             self._is_paused = self.heart_beats.is_paused = crowded
             if crowded:
@@ -285,8 +288,8 @@ class StompConnection(asyncio.Protocol):
 
     @property
     def is_writable(self) -> bool:
-        """False while the client does not read what was sent."""
-        return self._is_writable and not self.is_over
+        """False while the client does not read what was sent, or is over a limit."""
+        return self._is_writable and not self.is_over and not self.pace.pushes_held
 
     @property
     def session_id(self) -> str:
@@ -302,6 +305,9 @@ class StompConnection(asyncio.Protocol):
             self._timer.cancel()
         self.decoder.version = self.version
         self.decoder.bytes_max = self.server.frame_bytes_max
+        self._pool.leave(self._arrival)
+        self._pool = self.server.budget
+        self._account()
         self.heart_beats.start(send_ms, receive_ms)
 
     def _beat(self) -> None:
@@ -344,7 +350,8 @@ class StompConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.heart_beats.stop()
-        self.server.budget.leave(self._arrival)
+        self.pace.close()
+        self._pool.leave(self._arrival)
         self._work.clear()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, final
 from longhall.broker.pending import Pending
 from longhall.broker.queues.consumers.session import SESSION_ID_BYTES, PushedMessages
 from longhall.cluster.rpc.operation import Caller
+from longhall.directory.rate_limits import RECEIVE
 from longhall.doors.amqp.acknowledgements import Acknowledgements
 from longhall.doors.amqp.declarations import is_quorum
 from longhall.doors.amqp.errors import ACCESS_REFUSED, NOT_FOUND, AmqpError, queue_text
@@ -46,6 +47,7 @@ class Consumption:
         self.service = connection.service
         self.consumers: dict[int, StompSubscription] = {}  # By their keys in the session.
         self.subscriptions: dict[str, StompSubscription] = {}  # By tag.
+        self.pace = connection.pace
         self.acknowledgements = Acknowledgements(self)
         self._connection = connection
         self._unacknowledged: dict[int, Unacknowledged] = {}
@@ -192,6 +194,11 @@ class Consumption:
             return
         for delivery in push.deliveries:
             self._deliver(subscription, delivery)
+        if self.pace.limits.active:
+            size_bytes = sum([len(delivery.body) for delivery in push.deliveries])
+            count = len(push.deliveries)
+            queue = subscription.consumer.queue
+            self.pace.charge(self.caller, RECEIVE, queue, size_bytes=size_bytes, messages=count, requests=count)
 
     def _deliver(self, subscription: StompSubscription, delivery: Delivery) -> None:
         consumer = subscription.consumer

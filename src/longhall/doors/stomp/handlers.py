@@ -40,7 +40,7 @@ from longhall.doors.stomp.subscription_queues import (
 from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, StompFrame
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import DEFAULT_HOST, hall_name
-from longhall.front.identity import caller_of, is_encrypted
+from longhall.front.identity import Principal, caller_of, is_encrypted
 from longhall.queues.selector import compile_selector
 from longhall.service.exchange_operations import DONE, REJECT, REQUEUE, SETTLE
 from longhall.service.queue_operations import DeleteQueue
@@ -66,15 +66,29 @@ def connect(connection: StompConnection, frame: StompFrame) -> Work | None:
     origin = connection.origin
     if origin is not None and origin.user and "login" not in frame.headers:
         user, principal = origin.user, connection.server.login_by_certificate(origin)
-    else:
-        user = frame.headers.get("login", USER)
-        principal = connection.server.login(user, frame.headers.get("passcode", USER), connection.peer)
+        _log_in(connection, user, principal)
+        return _open(connection, frame, version, send_ms, receive_ms)
+    connection.state = "connecting"
+    return _open_with_password(connection, frame, version, send_ms, receive_ms)
+
+
+def _log_in(connection: StompConnection, user: str, principal: Principal | None) -> None:
     if principal is None:
         raise StompError("Bad CONNECT", f"Access refused for user '{user}'", closes=True)
     connection.state = "connecting"
     connection.user = user
     connection.principal = principal
-    return _open(connection, frame, version, send_ms, receive_ms)
+
+
+async def _open_with_password(
+    connection: StompConnection, frame: StompFrame, version: str, send_ms: int, receive_ms: int
+) -> None:
+    user, password = frame.headers.get("login", USER), frame.headers.get("passcode", USER)
+    authentication = connection.server.authentication
+    if authentication is not None and authentication.required:
+        await authentication.prepare_login(user, password, connection.peer)
+    _log_in(connection, user, connection.server.login(user, password, connection.peer))
+    await _open(connection, frame, version, send_ms, receive_ms)
 
 
 def _version(frame: StompFrame) -> str:

@@ -12,13 +12,14 @@ from typing import Final, final
 
 from longhall.doors.stomp.connection import StompConnection
 from longhall.doors.stomp.errors import StompError
-from longhall.doors.stomp.websocket import StompWebSocket
+from longhall.doors.stomp.websocket import StompWebSocket, UpgradeHandshakes
 from longhall.doors.stomp.wire.frames import FRAME_BYTES_MAX
 from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.identity import ANONYMOUS, Principal
 from longhall.front.origins import Origin
+from longhall.front.rate_limits import RateLimits, unlimited
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Entropy, Listener, Network
@@ -40,7 +41,9 @@ class StompServer:
         authentication: DoorAuthentication | None = None,
         connections_max: int = 16_384,
         connections_per_address_max: int = 16_384,
+        rates: RateLimits | None = None,
     ) -> None:
+        self.rates = rates if rates is not None else unlimited()
         self.service = service
         self.sessions = sessions
         self.budget = budget
@@ -52,6 +55,7 @@ class StompServer:
         self.published = 0
         self.delivered = 0
         self.errors: Counter[str] = Counter()  # By the message of the ERROR.
+        self._handshakes = UpgradeHandshakes()
         self._websocket_listener: Listener | None = None
         self._entropy = entropy
         self.authentication = authentication  # None: every user may log in.
@@ -71,7 +75,7 @@ class StompServer:
         return StompConnection(self, self._loop)
 
     def _websocket(self) -> asyncio.BaseProtocol:
-        return StompWebSocket(self._connection, self._loop, self.handshake_s)
+        return StompWebSocket(self._connection, self._loop, self.handshake_s, self._handshakes)
 
     def stop_accepting(self) -> None:
         """Take no new connections."""

@@ -13,6 +13,7 @@ messages itself.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, cast, final
 
@@ -35,7 +36,34 @@ from longhall.front.websocket_upgrade import LOOPBACK, UpgradeRefused, WebSocket
 PATH: Final = "/ws"
 SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024 + 64 * 1024  # A STOMP frame, and some more.
+HANDSHAKES_MAX: Final = 1024  # Clients whose handshake has not arrived,
+HANDSHAKES_OF_ADDRESS_MAX: Final = 256  # and those of one address.
 PINGS_MAX: Final = 64  # Whose pongs the client has not read; then it is cut off.
+
+
+@final
+class UpgradeHandshakes:
+    """How many clients have connected and not sent their handshake yet, within bounds for all and for each address.
+    Later the limits of STOMP connections hold.
+    """
+
+    def __init__(self) -> None:
+        self.refused = 0
+        self._by_address: Counter[str] = Counter()
+
+    def begin(self, address: str) -> bool:
+        """True if a client may send its handshake; call `end` then."""
+        if self._by_address.total() >= HANDSHAKES_MAX or self._by_address[address] >= HANDSHAKES_OF_ADDRESS_MAX:
+            self.refused += 1
+            return False
+        self._by_address[address] += 1
+        return True
+
+    def end(self, address: str) -> None:
+        """The handshake is over, or the client is gone."""
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
 
 
 @final
@@ -43,8 +71,14 @@ class StompWebSocket(asyncio.Protocol):
     """The protocol of one client until the handshake is over, and then the transport below its STOMP connection."""
 
     def __init__(
-        self, connection: Callable[[], asyncio.Protocol], loop: asyncio.AbstractEventLoop, handshake_s: float
+        self,
+        connection: Callable[[], asyncio.Protocol],
+        loop: asyncio.AbstractEventLoop,
+        handshake_s: float,
+        handshakes: UpgradeHandshakes,
     ) -> None:
+        self.peer = ""
+        self._handshakes = handshakes
         self._connection = connection
         self._loop = loop
         self._handshake_s = handshake_s
@@ -54,11 +88,18 @@ class StompWebSocket(asyncio.Protocol):
         self._decoder = WebSocketDecoder(MESSAGE_BYTES_MAX)
         self._timer: asyncio.TimerHandle | None = None
         self._is_closing = False
+        self._is_upgrading = False
         self._is_writable = True
         self._pings = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if peer else ""
+        if not self._handshakes.begin(self.peer):
+            self._transport.abort()
+            return
+        self._is_upgrading = True
         name = transport.get_extra_info("sockname")
         is_loopback = bool(name) and (str(name[0]) in LOOPBACK or str(name[0]).startswith("127."))
         self._upgrade = WebSocketUpgrade(PATH, SUBPROTOCOLS, is_loopback)
@@ -66,6 +107,7 @@ class StompWebSocket(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._end_handshake()
         if self._timer is not None:
             self._timer.cancel()
         if self._inner is not None:
@@ -92,12 +134,18 @@ class StompWebSocket(asyncio.Protocol):
             return b""
         answer, rest = opened
         self._upgrade = None
+        self._end_handshake()
         if self._timer is not None:
             self._timer.cancel()
         self._transport.write(answer)
         self._inner = self._connection()
         self._inner.connection_made(WebSocketTransport(self, self._transport))
         return rest
+
+    def _end_handshake(self) -> None:
+        if self._is_upgrading:
+            self._is_upgrading = False
+            self._handshakes.end(self.peer)
 
     def _take(self, data: bytes) -> None:
         for opcode, payload in self._decoder.feed(data):

@@ -1,4 +1,4 @@
-"""The node's side of the janitor: slow jobs in a process of their own, cold reads in two threads.
+"""The node's side of the janitor: slow jobs in a process of their own, cold reads and hashes in two threads each.
 
 One job runs at a time; others wait in a bounded queue. The process starts with a job, ends when it has had none for a
 while (it takes 20 MB, and a host of a cluster has several), and starts again after it died. The job that was running
@@ -13,9 +13,9 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, cast, final
+from typing import Any, Final, TypeVar, cast, final
 
 import msgspec
 
@@ -27,8 +27,11 @@ from longhall.world.real.memory import MUCH_BYTES, give_back_memory
 JOBS_WAITING_MAX: Final = 256
 READS_WAITING_MAX: Final = 4096
 READ_THREADS: Final = 2
+COMPUTES_WAITING_MAX: Final = 256
+COMPUTE_THREADS: Final = 2
 IDLE_S: Final = 20.0  # After so long without a job, the process ends.
 READAHEAD_BYTES: Final = 4 << 20
+T = TypeVar("T")
 _PROGRAM: Final = "longhall.world.real.janitor_process"
 
 
@@ -47,6 +50,8 @@ class RealJanitor:
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._readers: ThreadPoolExecutor | None = None
+        self._computes = 0
+        self._computers: ThreadPoolExecutor | None = None
 
     async def run(self, job: str, arguments: dict[str, object]) -> dict[str, object]:
         if self._jobs >= JOBS_WAITING_MAX:
@@ -78,6 +83,19 @@ class RealJanitor:
         future.add_done_callback(lambda _: self._read_ended(file))
         return await asyncio.shield(future)
 
+    async def compute(self, function: Callable[[], T]) -> T:
+        if self._computes >= COMPUTES_WAITING_MAX:
+            raise LonghallError(Code.OVERLOADED, f"{COMPUTES_WAITING_MAX} computations wait for a thread")
+        if self._computers is None:
+            self._computers = ThreadPoolExecutor(COMPUTE_THREADS, thread_name_prefix="compute")
+        self._computes += 1
+        future = asyncio.get_running_loop().run_in_executor(self._computers, function)
+        future.add_done_callback(self._computed)
+        return await asyncio.shield(future)
+
+    def _computed(self, future: asyncio.Future[Any]) -> None:
+        self._computes -= 1
+
     def close(self) -> None:
         if self._ending is not None:
             self._ending.cancel()
@@ -85,6 +103,9 @@ class RealJanitor:
         if self._readers is not None:
             self._readers.shutdown(wait=True)
             self._readers = None
+        if self._computers is not None:
+            self._computers.shutdown(wait=True, cancel_futures=True)
+            self._computers = None
 
     @property
     def pid(self) -> int | None:

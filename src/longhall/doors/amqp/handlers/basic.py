@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from longhall.broker.queues.consumers.stream_reader import StreamStart
+from longhall.directory.rate_limits import RECEIVE
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.declarations import is_quorum
@@ -195,6 +196,7 @@ async def get(channel: Channel, arguments: Arguments, content: Content | None) -
     session = await connection.session()
     await connection.acknowledgements.returned()
     queue = hall_name(connection.host, name)
+    await connection.pace.may_receive()
     try:
         taken = await connection.service.call(TakeMessage(queue, session, no_ack), connection.caller)
     except LonghallError as error:
@@ -212,6 +214,8 @@ async def get(channel: Channel, arguments: Arguments, content: Content | None) -
         channel.unacknowledged[channel.delivery_number] = Unacknowledged(
             channel.delivery_number, queue, delivery.receipt, None
         )
+    if connection.pace.limits.active:
+        connection.pace.charge(connection.caller, RECEIVE, queue, size_bytes=len(delivery.body), messages=1)
     frame_max = connection.handshake.frame_max
     counts = is_quorum(view.settings)
     connection.write(get_frames(channel.number, channel.delivery_number, delivery, name, counts, taken.left, frame_max))

@@ -43,3 +43,18 @@ HANDLERS: Final[dict[int, Handler]] = {
     methods.TX_COMMIT: modes.tx_commit,
     methods.TX_ROLLBACK: modes.tx_rollback,
 }
+
+# What counts as management in rate limits.
+MANAGING: Final = frozenset(
+    {
+        methods.EXCHANGE_DECLARE,
+        methods.EXCHANGE_DELETE,
+        methods.EXCHANGE_BIND,
+        methods.EXCHANGE_UNBIND,
+        methods.QUEUE_DECLARE,
+        methods.QUEUE_BIND,
+        methods.QUEUE_UNBIND,
+        methods.QUEUE_PURGE,
+        methods.QUEUE_DELETE,
+    }
+)

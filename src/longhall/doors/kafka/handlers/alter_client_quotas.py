@@ -30,7 +30,7 @@ ADDRESS: Final = "ip"
 _NOT_ENFORCED: Final = {
     "request_percentage": "one event loop serves all clients, so a share of its threads' time means nothing",
     "connection_creation_rate": "the settings connections_max and connections_per_address_max bound connections",
-    "controller_mutation_rate": "changes of topics are not limited",
+    "controller_mutation_rate": "`longhall limit set --operation manage` limits changes of topics, at every door",
 }
 
 
@@ -65,7 +65,9 @@ def _entity(parts: list[AlterClientQuotasRequestEntity]) -> LimitEntity:
     found: dict[str, str] = {}
     for part in parts:
         if part.entity_type == ADDRESS:
-            raise _wrong("limits of addresses are not enforced: the setting connections_per_address_max bounds them")
+            raise _wrong(
+                "quotas of addresses are not enforced: `longhall limit set --address` limits them, at every door"
+            )
         if part.entity_type not in (USER, CLIENT_ID) or part.entity_type in found:
             raise _wrong(f"an entity has at most one {USER} and one {CLIENT_ID}, not '{part.entity_type}'")
         if part.entity_name == "":

@@ -19,6 +19,7 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import FETCH_SESSION_ID_NOT_FOUND, error_of
 from longhall.doors.kafka.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Opened
 from longhall.doors.kafka.leader_hints import LeaderHints
+from longhall.doors.kafka.limits import Transfer, count_messages
 from longhall.doors.kafka.request_tasks import start
 from longhall.doors.kafka.throttle import throttle
 from longhall.doors.kafka.wire.fetch import (
@@ -55,6 +56,8 @@ def handle(door: Door, call: Call) -> None:
             _refuse_session(call, opened.error_code)
             return
         parts = opened.parts
+        if door.limits is not None and door.limits.active and _session_must_wait(door, call, opened):
+            return
     wanted: list[PartitionFetch] = []
     for part in parts:
         name = part.topic or hall.topic_name(part.topic_id)
@@ -96,7 +99,9 @@ def _topic_error(door: Door, call: Call, name: str) -> int:
 
 def _must_wait(door: Door, call: Call, request: FetchRequest) -> bool:
     """True if the client is over its limit. Its answer is empty then: it asks again after the throttle time."""
-    throttle_ms = throttle(call.connection, _debt_ms(door, call, 0))
+    assert door.limits is not None
+    names = [part.topic or door.hall.topic_name(part.topic_id) for part in request.parts]
+    throttle_ms = throttle(call.connection, door.limits.fetch_debt_ms(call, names))
     if not throttle_ms:
         return False
     header = call.header
@@ -108,11 +113,27 @@ def _must_wait(door: Door, call: Call, request: FetchRequest) -> bool:
     return True
 
 
-def _debt_ms(door: Door, call: Call, size_bytes: int) -> int:
-    """Charge fetched bytes to the limit of the client, and tell how long it has to wait."""
+def _session_must_wait(door: Door, call: Call, opened: Opened) -> bool:
+    """True if one of the session's topics is over its limit: the answer has nothing new then."""
     assert door.limits is not None
-    now_ms = door.hall.world.clock.monotonic_ms()
-    return door.limits.consumed(call.connection.principal, call.header.client_id, size_bytes, now_ms)
+    names = [part.topic or door.hall.topic_name(part.topic_id) for part in opened.parts]
+    throttle_ms = throttle(call.connection, door.limits.fetch_debt_ms(call, names))
+    if throttle_ms:
+        header = call.header
+        answer = encode_fetch_response(header.correlation_id, header.version, throttle_ms, 0, opened.session_id, [])
+        call.ready(answer)
+    return throttle_ms > 0
+
+
+def _transfers(door: Door, parts: list[FetchPart], fetch: Fetch) -> list[Transfer]:
+    """What a client gets of each topic."""
+    got: dict[str, Transfer] = {}
+    for part, wanted in zip(parts, fetch.wanted, strict=True):
+        name = part.topic or door.hall.topic_name(part.topic_id)
+        before = got.get(name) or Transfer(name, 0, 0)
+        messages = before.messages + count_messages(wanted.buffers)
+        got[name] = Transfer(name, before.size_bytes + wanted.size_bytes, messages)
+    return list(got.values())
 
 
 def refuse(door: Door, call: Call) -> None:
@@ -266,6 +287,5 @@ def _answer(door: Door, call: Call, parts: list[FetchPart], opened: Opened | Non
         fetched = opened.answer(fetched)
     throttle_ms = 0
     if door.limits is not None and door.limits.active:
-        size_bytes = sum(wanted.size_bytes for wanted in fetch.wanted)
-        throttle_ms = throttle(call.connection, _debt_ms(door, call, size_bytes)) if size_bytes else 0
+        throttle_ms = throttle(call.connection, door.limits.fetched(call, _transfers(door, parts, fetch)))
     call.ready(encode_fetch_response(header.correlation_id, header.version, throttle_ms, 0, session_id, fetched))

@@ -16,6 +16,7 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
 from longhall.doors.kafka.leader_hints import LeaderHints
+from longhall.doors.kafka.limits import Transfer, count_messages
 from longhall.doors.kafka.permissions import TOPIC_REFUSED, TRANSACTIONAL_ID_REFUSED
 from longhall.doors.kafka.request_tasks import start
 from longhall.doors.kafka.throttle import throttle
@@ -190,9 +191,7 @@ def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str
             if code is Code.NOT_LEADER and header.version >= LEADER_HINTS_FROM:
                 part.leader = LeaderHints(door).of(name, part.partition)
     if door.limits is not None and door.limits.active:
-        debt_ms = door.limits.produced(
-            call.connection.principal, header.client_id, len(call.frame), hall.world.clock.monotonic_ms()
-        )
+        debt_ms = door.limits.produced(call, len(call.frame), _transfers(door, call.frame, request.parts))
         produced.debt_ms = max(produced.debt_ms, debt_ms)
     call.frame = b""  # The answer may wait for the disk; the frame's memory is free at once.
     if produced.debt_ms:
@@ -202,6 +201,19 @@ def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str
     produced.committed(0)
     if not acks and any(part.error_code for part in request.parts):
         call.connection.close()  # Without acks this is the only way to report an error.
+
+
+def _transfers(door: Door, frame: bytes, parts: list[ProducePart]) -> list[Transfer]:
+    """What a request sends to each of its topics, as far as it was accepted."""
+    sent: dict[str, Transfer] = {}
+    for part in parts:
+        if part.error_code or part.records_size <= 0:
+            continue
+        name = part.topic or door.hall.topic_name(part.topic_id)
+        before = sent.get(name) or Transfer(name, 0, 0)
+        messages = count_messages((memoryview(frame)[part.records_at : part.records_at + part.records_size],))
+        sent[name] = Transfer(name, before.size_bytes + part.records_size, before.messages + messages)
+    return list(sent.values())
 
 
 def _refused_parts(door: Door, call: Call, request: ProduceRequest) -> list[int]:

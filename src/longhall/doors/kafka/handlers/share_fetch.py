@@ -11,6 +11,7 @@ from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.limits import Transfer
 from longhall.doors.kafka.share_exchange import (
     LeaderNames,
     ShareExchange,
@@ -21,6 +22,7 @@ from longhall.doors.kafka.share_exchange import (
     release_session,
 )
 from longhall.doors.kafka.share_sessions import FINAL, INITIAL, NOT_FOUND, PARTITIONS_MAX, Place, ShareSession
+from longhall.doors.kafka.throttle import throttle
 from longhall.doors.kafka.wire.messages.share_records import (
     AcquiredRecords,
     ShareFetchRequest,
@@ -64,15 +66,41 @@ async def handle(door: Door, request: ShareFetchRequest, call: Call) -> ShareFet
                     place, part.acknowledgement_batches, request.is_renew_ack
                 )
     targets: dict[Place, ShareTarget | ShareRefusal] = {}
+    throttle_ms = _throttle_ms(door, call, session)
     if request.share_session_epoch == FINAL:
         door.share_sessions.close(session)
         await release_session(door, session)
-    elif request.max_records > 0 and request.max_bytes > 0 and not request.is_renew_ack:
+    elif request.max_records > 0 and request.max_bytes > 0 and not request.is_renew_ack and not throttle_ms:
         targets = {place: _refusal(door, call, place) or await exchange.target(place) for place in session.partitions}
         await _fetch(door, request, exchange, session, targets, _wait_ms(request, targets))
+        throttle_ms = _charge(door, call, targets)
     await exchange.committed()
     is_full = request.share_session_epoch == INITIAL
-    return _response(door, exchange, targets, acknowledged, is_full)
+    response = _response(door, exchange, targets, acknowledged, is_full)
+    response.throttle_time_ms = throttle_ms
+    return response
+
+
+def _throttle_ms(door: Door, call: Call, session: ShareSession) -> int:
+    """How long a client that is over its limit has to wait: it acquires nothing until then. 0 if it need not wait."""
+    if door.limits is None or not door.limits.active:
+        return 0
+    names = {door.hall.topic_name(topic_id) for topic_id, _ in session.partitions}
+    return throttle(call.connection, door.limits.fetch_debt_ms(call, names))
+
+
+def _charge(door: Door, call: Call, targets: dict[Place, ShareTarget | ShareRefusal]) -> int:
+    """Charge what a client has acquired, and tell how long it has to wait."""
+    if door.limits is None or not door.limits.active:
+        return 0
+    got: dict[str, Transfer] = {}
+    for place, target in targets.items():
+        if isinstance(target, ShareTarget) and target.acquired.records:
+            name = door.hall.topic_name(place[0])
+            before = got.get(name) or Transfer(name, 0, 0)
+            messages = before.messages + target.acquired.records
+            got[name] = Transfer(name, before.size_bytes + target.acquired.size_bytes, messages)
+    return throttle(call.connection, door.limits.fetched(call, list(got.values())))
 
 
 def _refusal(door: Door, call: Call, place: Place) -> ShareRefusal | None:

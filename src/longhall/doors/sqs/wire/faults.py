@@ -27,11 +27,12 @@ class Fault(NamedTuple):
 
 
 class SqsError(Exception):
-    """An error of the service, with its message."""
+    """An error of the service, with its message. A throttled client is told how long to wait, if that is known."""
 
-    def __init__(self, fault: Fault, message: str) -> None:
+    def __init__(self, fault: Fault, message: str, retry_ms: int = 0) -> None:
         super().__init__(message)
         self.fault = fault
+        self.retry_ms = retry_ms
         self.message = message
 
 
