@@ -37,6 +37,7 @@ SHARES = {"recycling": 0.15}  # Faults are rare here, and at least one should ha
 DOCUMENT = (ROOT / "docs" / "simulation.md").read_text()
 
 slow = pytest.mark.slow
+patient = pytest.mark.timeout(900)  # No machine is too slow for what depends on no machine.
 
 
 def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
@@ -51,6 +52,7 @@ def simulate(*arguments: str, hash_seed: int = 0, plain: bool = False) -> str:
 
 
 @slow
+@patient
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 def test_nothing_is_violated(scenario: str) -> None:
     job_result = run_job(Job(1, scenario, share=SHARES.get(scenario, SHARE)))
@@ -62,6 +64,7 @@ def test_nothing_is_violated(scenario: str) -> None:
 
 
 @slow
+@patient
 @pytest.mark.parametrize("scenario", ["crashes", "queues", "cluster-queues"])
 def test_the_same_seed_gives_the_same_trace(scenario: str) -> None:
     digests = {
@@ -74,7 +77,7 @@ def test_the_same_seed_gives_the_same_trace(scenario: str) -> None:
 
 
 @slow
-@pytest.mark.timeout(900)
+@patient
 @pytest.mark.parametrize("bug", tenth(TODAY))
 def test_planted_bugs_are_found(bug: str) -> None:
     """A tenth of them, another one each day."""

@@ -412,4 +412,4 @@ def _outgoing(message: Message, delay_ms: int, live_ms: int) -> Outgoing:
 
 TestDesk = DeskMachine.TestCase
 TestDesk.settings = hypothesis.settings(max_examples=examples(40), stateful_step_count=60, deadline=None)
-TestDesk.pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning")]
+TestDesk.pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.timeout(900)]
