@@ -226,7 +226,8 @@ class QueueService:
             raise _unknown(name)
         pending: Pending[Accepteds] = Pending()
         pending.decide(bury_sends(self._hall, letters, name, messages))
-        when_acknowledged(self._hall, letters.shard, pending, letters.acknowledgers)
+        shard, acknowledgers = letters.acknowledgement(self._hall)
+        when_acknowledged(self._hall, shard, pending, acknowledgers)
         return pending
 
     def receive(
