@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any, Final
 
+from longhall.broker.queues.dead_letters.move_bounds import MoveTarget
 from longhall.broker.queues.outbox import arrivals
 from longhall.broker.queues.outbox.outbox_delivery import OutboxDelivery
+from longhall.names import CATALOGUE_SHARD
 from longhall.queues.outbox_events import OutboxBatch
 from longhall.service import placed_queues
+from longhall.shards.shard import ALL
 from simulation.bug import Bug
 
 _Replacements = list[tuple[Any, str, Any]]
@@ -62,6 +65,15 @@ def _choose_the_lane_anew() -> _Replacements:
     return [(placed_queues, "lane_of_moved", lane_of_moved)]
 
 
+def _wait_for_another_shard() -> _Replacements:
+    """What arrives for a deleted queue is acknowledged when another shard is committed."""
+
+    def acknowledgement(self: Any, hall: Any) -> Any:
+        return hall.shards[CATALOGUE_SHARD], ALL
+
+    return [(MoveTarget, "acknowledgement", acknowledgement)]
+
+
 OUTBOX_BUGS: Final[dict[str, Bug]] = {
     "remember-in-memory": Bug(
         "A target forgets at a failover which messages of an outbox it has.", "outbox", 4, _remember_in_memory
@@ -74,6 +86,12 @@ OUTBOX_BUGS: Final[dict[str, Bug]] = {
     ),
     "send-under-a-new-number": Bug(
         "A message of an outbox is repeated under another identity.", "outbox", 4, _send_under_a_new_number
+    ),
+    "wait-for-another-shard": Bug(
+        "A message for a deleted queue is acknowledged before its dead letter is committed.",
+        "outbox",
+        4,
+        _wait_for_another_shard,
     ),
     "choose-the-lane-anew": Bug(
         "A repeat of an outbox goes to another lane than the message.", "outbox", 4, _choose_the_lane_anew

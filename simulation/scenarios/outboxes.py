@@ -1,7 +1,8 @@
 """Scenarios of messages that move between replication groups.
 
-outbox            dead letters and answers between a hall and two wings of one replica each, which are killed and lose
-                  their power all the time, while a tenth of all calls between them is lost
+outbox            dead letters, those of a deleted queue too, and answers between a hall and two wings of one replica
+                  each, which are killed and lose their power all the time, while a tenth of all calls between them is
+                  lost
 cluster-outbox    dead letters, redrives and answers between the hall and wings, while hosts, links, disks, leaders and
                   single wing processes fail: each message exists once, and none is lost
 
@@ -39,6 +40,7 @@ PLACEMENTS: Final = (
     ("parts", "share", "hall", "parts", "share"),
     ("share", "any-host", "hall", "share", "parts"),
 )
+GONE: Final = "gone"  # A queue that is deleted at once: what arrives for it goes to its dead letters.
 # By queue: its placement, its dead letters or replies, and their placement.
 FLOWS: Final = {
     "work": ("share", "dead-in-hall", "hall"),
@@ -46,6 +48,7 @@ FLOWS: Final = {
     "wide": ("parts", "dead-in-hall-too", "hall"),
     "thin": ("hall", "dead-in-parts", "parts"),
     ASKS: ("share", REPLIES, "hall"),
+    GONE: ("hall", "dead-of-gone", "share"),
 }
 LEASE_MS: Final = 700
 SEND_S: Final = 0.25
@@ -93,9 +96,10 @@ class OutboxRun:
             await group.start()
         for name, (placement, target, to) in FLOWS.items():
             await self.halls.ask(ops.CreateQueue(target, QueueSettings(placement=to)))
-            letters = None if name == ASKS else DeadLetters(queue=target, attempts_max=1)
+            letters = None if name == ASKS else DeadLetters(queue=target, attempts_max=1, after_delete=name == GONE)
             settings = QueueSettings(placement=placement, lease_ms=LEASE_MS, dead_letters=letters)
             await self.halls.ask(ops.CreateQueue(name, settings))
+        await self.halls.ask(ops.DeleteQueue(GONE))
 
     async def send(self, name: str) -> None:
         chance = self._simulation.stream(f"send {name}")
@@ -129,7 +133,7 @@ class OutboxRun:
         """Empty the sources and the outboxes, and then the targets."""
         for _ in range(DRAIN_LOOKS):
             await asyncio.sleep(1.0)
-            depths = [await self.halls.ask(ops.MeasureQueue(name)) for name in FLOWS]
+            depths = [await self.halls.ask(ops.MeasureQueue(name)) for name in FLOWS if name != GONE]
             groups = [group.queues for group in self.halls.groups.values()]
             waiting = sum(queues.outbox.waiting for queues in groups if queues is not None)
             if not waiting and not any(depth.available + depth.in_flight for depth in depths):
@@ -148,7 +152,7 @@ async def outbox(simulation: Simulation, starter: Starter) -> RunResult:
     run = OutboxRun(simulation)
     await run.make()
     clients = [asyncio.ensure_future(run.send(name)) for name in FLOWS]
-    clients += [asyncio.ensure_future(run.use(name)) for name in FLOWS]
+    clients += [asyncio.ensure_future(run.use(name)) for name in FLOWS if name != GONE]
     run.faults = await break_groups(run.halls, simulation, FAULTS_S * simulation.share)
     run.closing = True
     await run.drain()

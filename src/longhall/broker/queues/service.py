@@ -229,9 +229,10 @@ class QueueService:
         answers = bury_sends(self._hall, letters, name, messages)
         if self._hall.usage.meter is not None:
             accepted = [one.body for one, answer in zip(messages, answers, strict=True) if answer.code is None]
-            self._hall.usage.meter.sent(letters.entry.name, len(accepted), sum([len(body) for body in accepted]))
+            self._hall.usage.meter.sent(letters.name, len(accepted), sum([len(body) for body in accepted]))
         pending.decide(answers)
-        when_acknowledged(self._hall, letters.shard, pending, letters.acknowledgers)
+        shard, acknowledgers = letters.acknowledgement(self._hall)
+        when_acknowledged(self._hall, shard, pending, acknowledgers)
         return pending
 
     def receive(

@@ -22,7 +22,7 @@ def report(hall: Hall, queue: RunningQueue, info: MessageInfo, fate: str, reason
     message_id = new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
     record = report_record(message_id, info, queue.entry.name, fate, reason, attempts, now_ms)
     letters = letters_of_deleted(hall, info.reply_to)
-    if letters is not None and letters.queue.decide_send(1, len(record.value or b"")) is None:
+    if letters is not None and letters.has_room(hall, 1, len(record.value or b"")):
         bury(hall, letters, info.reply_to, record, message=False)
         queue.fates[fate] = queue.fates.get(fate, 0) + 1
         return

@@ -107,10 +107,7 @@ def dead_letter_queue_of(hall: Hall, queue: RunningQueue) -> MoveTarget | None:
     letters = queue.settings.dead_letters
     if letters is None:
         return None
-    deleted = letters_of_deleted(hall, letters.queue)
-    if deleted is not None:
-        return MoveTarget(deleted.entry.name, deleted)
-    return move_target(hall, letters.queue, queue)
+    return letters_of_deleted(hall, letters.queue) or move_target(hall, letters.queue, queue)
 
 
 def _move(hall: Hall, queue: RunningQueue, death: Death, record: Record, fields: Fields) -> str:

@@ -30,11 +30,13 @@ from longhall.broker.hall import Hall
 from longhall.broker.queues.outbox.outbox_log import MESSAGE_BYTES_MAX, has_room, put
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue, write_records
+from longhall.names import CATALOGUE_SHARD
 from longhall.queues.envelope import body_bytes_of, dead_letter_record, decode_record, whole_of
 from longhall.queues.events import Died
 from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.outcomes import LENGTH, Death, Overflow
 from longhall.records.record import Record
+from longhall.shards.shard import ALL, Shard
 
 RETRY_MS: Final = 5_000  # When the move of a message is tried again whose target has no room.
 STEPS_MAX: Final = 16  # Attempts to make room for one move; each drops up to 128 messages.
@@ -83,6 +85,14 @@ class MoveTarget:
             waits=waits,
         )
         put(hall, self.name, entry, now_ms)
+
+    def acknowledgement(self, hall: Hall) -> tuple[Shard, int]:
+        """The shard in which a stored message is, and how many replicas acknowledge it. After `write`."""
+        if self.queue is not None:
+            return self.queue.shard, self.queue.acknowledgers
+        outbox = hall.outboxes.by_target.get(self.name)
+        partition = hall.partitions[outbox.stream] if outbox is not None else None
+        return partition.shard if partition is not None else hall.shards[CATALOGUE_SHARD], ALL
 
 
 def move_target(hall: Hall, name: str, source: RunningQueue | None = None) -> MoveTarget | None:

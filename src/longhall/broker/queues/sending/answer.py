@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.queues.dead_letters.late_arrivals import bury, letters_of_deleted
-from longhall.broker.queues.dead_letters.move_bounds import move_target, takes
+from longhall.broker.queues.dead_letters.late_arrivals import bury, check_burial, letters_of_deleted
+from longhall.broker.queues.dead_letters.move_bounds import MoveTarget, move_target
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.message_lookup import look_up_record
 from longhall.broker.queues.delivery.settle import settle, write_settles
@@ -109,15 +109,14 @@ async def _answer_elsewhere(
 
 
 async def _bury_answer(
-    hall: Hall, queue: RunningQueue, rider: _Settling, letters: RunningQueue, message: Outgoing
+    hall: Hall, queue: RunningQueue, rider: _Settling, letters: MoveTarget, message: Outgoing
 ) -> Accepted:
     """The reply queue was deleted and its dead letters take what arrives for it: settle, with the answer there."""
     fields = rider.fields
     assert fields is not None
     message.correlation_id = message.correlation_id or fields.correlation_id or fields.message_id
     record = encode_record(message, "", hall.time.now_ms())
-    if not takes(hall, letters, 1, len(message.body)):
-        raise LonghallError(Code.QUEUE_FULL, f"Queue '{letters.entry.name}' is full.")
+    check_burial(hall, letters, record)
     rider.check()
     with together(hall):
         message_id = bury(hall, letters, fields.reply_to, record, message=False)
@@ -125,7 +124,7 @@ async def _bury_answer(
         if hall.usage.meter is not None:
             hall.usage.meter.sent(letters.entry.name, 1, len(message.body))
     queue.waiters.wake(1)
-    await acknowledged(hall, letters.shard, letters.acknowledgers)
+    await acknowledged(hall, *letters.acknowledgement(hall))
     await committed(hall, queue.shard)
     return Accepted(message_id=message_id)
 
