@@ -68,6 +68,11 @@ def test_the_help_uses_the_width_of_the_terminal(run: Run, monkeypatch: pytest.M
     assert max(map(len, run("queue", "list", "--help").out.splitlines())) <= 60
 
 
+def test_a_misspelt_command_has_suggestions(run: Run) -> None:
+    ended = run("queu", "list")
+    assert (ended.code, "Did you mean 'queue'?" in ended.err) == (2, True)
+
+
 def test_brackets_in_the_help_are_shown(run: Run) -> None:
     assert "longhall[spark]" in run("pipeline", "--help").out
     assert "[env: LONGHALL_ADDRESS]" in " ".join(run("topic", "list", "--help").out.split())

@@ -82,6 +82,12 @@ def test_a_queue_with_the_name_of_a_topic(hall: Run) -> None:
     good(hall("queue", "create", "orders", "--topic", "orders-topic"))
 
 
+def test_the_name_of_a_queue_that_is_not_legal(hall: Run) -> None:
+    ended = hall("queue", "create", "a b")
+    assert ended.code == 2
+    assert "longhall: 'a b' is not a legal name: use up to 249 letters, digits, '.', '_' and '-'" in ended.err
+
+
 def test_a_name_of_a_fifo_queue_for_a_standard_one(hall: Run) -> None:
     refused(hall("queue", "create", "turns.fifo"), Exit.USAGE, "FIFO")
     good(hall("queue", "create", "turns.fifo", "--fifo"))

@@ -13,6 +13,7 @@ from kafka.admin._transactions import AbortTransactionSpec
 from kafka.errors import (
     GroupIdNotFoundError,
     InvalidConfigurationError,
+    InvalidReplicationAssignmentError,
     KafkaError,
     NoError,
     TopicAlreadyExistsError,
@@ -155,6 +156,16 @@ def test_cluster_and_log_directories(bootstrap: str, manager: KafkaAdminClient, 
     ]
     assert len(sizes) in (1, len(cluster["brokers"]))  # All nodes of a cluster of ours keep every topic.
     assert max(sizes) > 0
+
+
+def test_reassignments_to_the_replicas_that_a_partition_has(manager: KafkaAdminClient, topic: str) -> None:
+    place = TopicPartition(topic, 0)
+    (described,) = manager.describe_topics([topic])
+    replicas = described["partitions"][0]["replica_nodes"]
+    assert manager.alter_partition_reassignments({place: replicas}) == {place: None}
+    assert manager.list_partition_reassignments() == {}
+    refused = manager.alter_partition_reassignments({place: [*replicas, 4711]})
+    assert refused == {place: InvalidReplicationAssignmentError}
 
 
 def test_transactions_commit_abort_and_fence(bootstrap: str, topic: str, fresh_name: FreshName) -> None:

@@ -108,6 +108,8 @@ class CommandTable(TyperGroup):
         return None if entry is None else TyperCommand(cmd_name, help=entry.help)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments begin with, imported. A misspelt one raises a usage error."""
+        """The command that the arguments begin with, imported. A misspelt one raises a usage error with suggestions."""
+        if args and args[0] not in COMMANDS:
+            self.commands = {name: self.get_command(ctx, name) for name in COMMANDS}  # What is suggested.
         name, command, rest = super().resolve_command(ctx, args)
         return name, load_command(name) if name is not None and command is not None else None, rest

@@ -6,7 +6,16 @@ import logging
 from pathlib import Path
 
 from longhall.broker.topic_administration import create_topic
-from longhall.doors.kafka.wire.messages import cluster, configs, group_admin, offsets, quorum, storage, topics
+from longhall.doors.kafka.wire.messages import (
+    cluster,
+    configs,
+    group_admin,
+    offsets,
+    quorum,
+    reassignments,
+    storage,
+    topics,
+)
 from tests.doors.kafka.asking import ask, produce
 from tests.doors.two_nodes import FOLLOWER, LEADER, Told, TwoNodes, two_nodes
 
@@ -15,6 +24,7 @@ INVALID_CONFIG, INVALID_REQUEST = 40, 42
 NOT_ASKED = -(1 << 31)
 UNKNOWN_TOPIC, LOG_DIR_NOT_FOUND, UNSUPPORTED_VERSION = 3, 57, 35
 NOT_AVAILABLE, NO_ELIGIBLE, NOT_NEEDED = 80, 83, 84
+INVALID_ASSIGNMENT, NO_REASSIGNMENT = 39, 85
 
 
 async def test_a_partition_is_in_the_only_directory(tmp_path: Path) -> None:
@@ -30,6 +40,22 @@ async def test_a_partition_is_in_the_only_directory(tmp_path: Path) -> None:
             )
             rows += (await ask(two.leader, request, 2)).results[0].partitions
         assert [row.error_code for row in rows] == [0, LOG_DIR_NOT_FOUND, UNKNOWN_TOPIC]
+
+
+async def test_a_partition_has_the_replicas_of_its_group(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        await create_topic(two.leader.hall, "t", 1, {})
+        asked = ([3, LEADER, FOLLOWER], [LEADER], None)
+        rows = []
+        for name, replicas in (*(("t", each) for each in asked), ("unknown", [LEADER])):
+            partition = reassignments.AlterPartitionReassignmentsRequestPartition(partition_index=0, replicas=replicas)
+            topic = reassignments.AlterPartitionReassignmentsRequestTopic(name=name, partitions=[partition])
+            request = reassignments.AlterPartitionReassignmentsRequest(topics=[topic])
+            rows += (await ask(two.leader, request, 1)).responses[0].partitions
+        assert [row.error_code for row in rows] == [0, INVALID_ASSIGNMENT, NO_REASSIGNMENT, UNKNOWN_TOPIC]
+        assert "replication group, [1, 2, 3]" in (rows[1].error_message or "")
+        listed = await ask(two.leader, reassignments.ListPartitionReassignmentsRequest(topics=None), 0)
+        assert (listed.error_code, listed.topics) == (0, [])
 
 
 async def test_resources_with_configurations_are_listed(tmp_path: Path) -> None:

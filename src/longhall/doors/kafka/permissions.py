@@ -153,6 +153,8 @@ API_PERMISSIONS: Final[dict[str, ApiPermission]] = {
     "DeleteGroups": ApiPermission(rows=(RowNeeds("groups_names", "results", AccessAction.DELETE, Kind.GROUP),)),
     "ElectLeaders": ApiPermission((_cluster(AccessAction.ALTER, AccessAction.CLUSTER_ACTION),)),
     "IncrementalAlterConfigs": ApiPermission(within=_CONFIGS, pairs=((AccessAction.ALTER_CONFIGS, Kind.TOPIC),)),
+    "AlterPartitionReassignments": ApiPermission((_cluster(AccessAction.ALTER),)),
+    "ListPartitionReassignments": ApiPermission((_cluster(AccessAction.DESCRIBE),)),
     "OffsetDelete": ApiPermission((_group(AccessAction.DELETE),), (_topics(AccessAction.READ),)),
     "DescribeClientQuotas": ApiPermission((_cluster(AccessAction.DESCRIBE_CONFIGS),)),
     "AlterClientQuotas": ApiPermission((_cluster(AccessAction.ALTER_CONFIGS),)),

@@ -83,6 +83,8 @@ async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes
         raise LonghallError(
             topic, f"There is a topic '{name}' that is no queue; a queue over it names it as its topic."
         )
+    if topic is Code.INVALID_NAME:
+        raise LonghallError(topic, f"'{name}' is not a legal name: use up to 249 letters, digits, '.', '_' and '-'.")
     if isinstance(topic, Code):
         code = Code.QUEUE_EXISTS if topic is Code.TOPIC_EXISTS else topic
         raise LonghallError(code, f"The name '{name}' cannot be used: {code.value}.")
