@@ -24,7 +24,6 @@ import msgspec
 from longhall.broker.configuration import ANY_HOST
 from longhall.broker.hall import Hall
 from longhall.broker.pending import Pending
-from longhall.broker.queues.upkeep.rewind import Destination
 from longhall.cluster.placement.merged_replies import all_counts, all_depths, all_moves, one_move, parts_of_move
 from longhall.cluster.placement.placement_rules import lane_of, lane_of_moved
 from longhall.cluster.rpc.leader_client import OnLate
@@ -375,14 +374,16 @@ class PlacedQueues:
             if part:
                 await self._ask(queue, number, ops.RewindQueue(queue.name, part), caller)
 
-    async def fork_starts(self, queue: PlacedQueue, start: Destination, caller: Caller) -> dict[int, int]:
+    async def fork_starts(self, queue: PlacedQueue, start: ops.Destination, caller: Caller) -> dict[int, int]:
         """The offsets at which a fork of a queue begins, by partition, from all its groups."""
         groups = queue.settings.wings
         starts: dict[int, int] = {}
         for lane, number in enumerate(groups):
-            own = start
+            own: ops.Destination
             if isinstance(start, Mapping):
                 own = {place: offset for place, offset in start.items() if place % len(groups) == lane}
+            else:
+                own = start
             starts.update(await self._ask(queue, number, ops.LocateFork(queue.name, own), caller))
         return starts
 

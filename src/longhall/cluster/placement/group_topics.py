@@ -20,6 +20,10 @@ from longhall.cluster.placement.topic_operations import QueueSpec, TopicSpec, fi
 from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
 
+# The verb `list` hides the type of that name inside the class.
+PlacedQueues = list[tuple[str, bytes]]
+ArchivedRows = list[ArchivedRow]
+
 
 @final
 class GroupTopics:
@@ -38,7 +42,7 @@ class GroupTopics:
             if topic.options.wings
         ]
 
-    def list_queues(self) -> list[tuple[str, bytes]]:
+    def list_queues(self) -> PlacedQueues:
         """Names and ids of the queues over topics that were placed here, without cursors of share groups."""
         return [
             (name, entry.queue_id)
@@ -101,7 +105,7 @@ class GroupTopics:
             if entry is not None and entry.queue_id == queue_id and not entry.owns_topic:
                 await self._queues.delete(name)
 
-    async def note_archived(self, name: str, topic_id: bytes, rows: list[ArchivedRow]) -> None:
+    async def note_archived(self, name: str, topic_id: bytes, rows: ArchivedRows) -> None:
         """Commit the progress of the archive of a topic."""
         topic = self._hall.catalogue.topics.get(name)
         if topic is not None and topic.topic_id == topic_id:
