@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from longhall.broker.usage import usage_topic
@@ -11,6 +12,7 @@ from longhall.broker.usage.usage_records import records_of
 from longhall.broker.usage.usage_totals import UsageTotals
 from longhall.broker.waiting import committed
 from longhall.node import usage_writer
+from longhall.node.usage_writer import REPORT_S
 from simulation.bug import Bug
 
 _Replacements = list[tuple[Any, str, Any]]
@@ -44,6 +46,7 @@ def _report_without_its_frame() -> _Replacements:
             return False
         usage_topic._write(hall, partition, records_of(usage_topic.source_of(hall), report))
         await committed(hall, partition.shard)
+        await asyncio.sleep(REPORT_S / 2)
         usage_topic._append(hall, UsageWritten(number=report.number))
         return True
 
