@@ -98,6 +98,7 @@ HOT_ROOMS = (
     "front/http.py",
     "front/http_bodies.py",
     "front/http_request.py",
+    "front/usage.py",
     "meters.py",
     "service/local.py",
     "service/router.py",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from longhall.broker.usage import usage_topic
+from longhall.broker.usage.usage_events import UsageWritten
 from longhall.broker.usage.usage_meter import UsageMeter
+from longhall.broker.usage.usage_records import records_of
 from longhall.broker.usage.usage_totals import UsageTotals
+from longhall.broker.waiting import committed
+from longhall.node import usage_writer
+from longhall.node.usage_writer import REPORT_S
 from simulation.bug import Bug
 
 _Replacements = list[tuple[Any, str, Any]]
@@ -38,12 +44,11 @@ def _report_without_its_frame() -> _Replacements:
         report = usage_topic._close(hall)
         if report is None:
             return False
-        usage_topic._write(hall, partition, usage_topic.records_of(usage_topic.source_of(hall), report))
-        await usage_topic.committed(hall, partition.shard)
-        usage_topic._append(hall, usage_topic.UsageWritten(number=report.number))
+        usage_topic._write(hall, partition, records_of(usage_topic.source_of(hall), report))
+        await committed(hall, partition.shard)
+        await asyncio.sleep(REPORT_S / 2)
+        usage_topic._append(hall, UsageWritten(number=report.number))
         return True
-
-    from longhall.node import usage_writer
 
     return [(usage_writer, "flush_usage", flush_usage)]
 

@@ -12,12 +12,18 @@ from typing import Any
 
 import boto3
 import pika
+import pytest
 from botocore.config import Config
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from longhall.errors import Code, LonghallError
 from longhall.names import USAGE_TOPIC
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
+from longhall.queues.settings import QueueSettings
+from longhall.service.queue_operations import CreateQueue
+from longhall.service.usage_operations import AppendUsage
 from longhall.world.real.world import real_world
 from tests.doors.two_nodes import FREE
 
@@ -166,3 +172,38 @@ async def test_sums_are_those_that_clients_of_three_doors_counted_also_after_a_r
         assert len({record["id"] for record in records}) == len(records)
         assert {record["tenant"] for record in records} == {"default"}
         assert sums["", "events", "storage_byte_seconds"] > 0
+
+
+async def test_a_report_that_is_repeated_is_in_the_topic_once(tmp_path: Path) -> None:
+    record = json.dumps({"id": "p-1-0", "usage": {"requests.X": 1}}).encode()
+    async with running(tmp_path) as node:
+        for _ in range(2):
+            await node.service.dispatch(AppendUsage("p", 1, [record]))
+    async with running(tmp_path) as node:
+        await node.service.dispatch(AppendUsage("p", 1, [record]))
+        await node.service.dispatch(AppendUsage("p", 2, [record.replace(b"p-1", b"p-2")]))
+        found = await asyncio.to_thread(read, str(node.kafka))
+        assert [one["id"] for one in found if one["id"].startswith("p-")] == ["p-1-0", "p-2-0"]
+
+
+async def test_clients_can_only_read_the_topic(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await node.service.dispatch(AppendUsage("p", 1, [b'{"id":"p-1-0","usage":{}}']))
+        producer = Producer({"bootstrap.servers": str(node.kafka)})
+        refused: list[int] = []
+        producer.produce(USAGE_TOPIC, b"x", on_delivery=lambda error, _: refused.append(error.code()))
+        assert await asyncio.to_thread(producer.flush, 10) == 0
+        assert refused == [29]  # TOPIC_AUTHORIZATION_FAILED
+        admin = AdminClient({"bootstrap.servers": str(node.kafka)})
+        with pytest.raises(KafkaException):
+            await asyncio.to_thread(admin.delete_topics([USAGE_TOPIC])[USAGE_TOPIC].result, 10)
+        with pytest.raises(LonghallError) as raised:
+            await node.service.dispatch(CreateQueue(USAGE_TOPIC, QueueSettings()))
+        assert raised.value.code is Code.ACCESS_REFUSED
+
+
+async def test_a_node_without_the_setting_counts_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, usage=False) as node:
+        await asyncio.to_thread(use_sqs, str(node.sqs), Counter())
+        assert node.writers.usage is None
+        assert USAGE_TOPIC not in node.hall.routes

@@ -12,6 +12,7 @@ from typing import Any, Final, final
 from longhall.broker.usage.usage_records import UsageRecord, encode_records
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.directory.accounts import DEFAULT_TENANT
+from longhall.service.queue_operations import QueueOperation
 
 ROWS_MAX: Final = 20_000  # Beyond them usage is counted without the resource.
 REPORT_ROWS_MAX: Final = 2_000
@@ -21,6 +22,7 @@ MESSAGES_FETCHED: Final = "messages_fetched"
 BYTES_FETCHED: Final = "bytes_fetched"
 
 Key = tuple[str, str, str, str]
+RequestKey = tuple[str, str, str, str, type[Operation[Any]]]
 
 
 @final
@@ -33,14 +35,22 @@ class ProcessUsage:
         self.number = 0  # Of the last report.
         self._now_ms = now_ms
         self._rows: dict[Key, dict[str, int]] = {}
+        self._requests: dict[RequestKey, int] = {}  # Of the service; they become rows when they are reported.
         self._start_ms = now_ms()
 
     def count(self, operation: Operation[Any], caller: Caller) -> None:
         """A client asks for an operation of the service."""
         if caller.door:
+            resource = operation.queue if isinstance(operation, QueueOperation) else ""
             user = caller.identity if caller.kind else ""
-            resource = getattr(operation, "queue", "")
-            self._add(caller.tenant, user, caller.door, resource, REQUESTS + type(operation).__name__, 1)
+            key = (caller.tenant, user, caller.door, resource, type(operation))
+            found = self._requests.get(key)
+            if found is not None:
+                self._requests[key] = found + 1
+            elif len(self._requests) < ROWS_MAX:
+                self._requests[key] = 1
+            else:
+                self._add(caller.tenant, user, caller.door, "", REQUESTS + type(operation).__name__, 1)
 
     def count_request(self, tenant: str, user: str, name: str) -> None:
         """A Kafka client sends a request of this API."""
@@ -57,6 +67,9 @@ class ProcessUsage:
 
     def take(self) -> tuple[int, list[bytes]] | None:
         """The next report: its number and its records; None if there is nothing to report."""
+        requests, self._requests = self._requests, {}
+        for (tenant, user, door, resource, kind), count in requests.items():
+            self._add(tenant, user, door, resource, REQUESTS + kind.__name__, count)
         if not self._rows:
             return None
         now_ms = self._now_ms()

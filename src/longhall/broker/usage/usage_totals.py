@@ -101,9 +101,8 @@ class UsageTotals:
                     row = rows.get(key)
                 if row is None:
                     row = rows[key] = [0] * len(METERS)
-            for at, count in enumerate(counts[: len(METERS)]):
-                if count:
-                    row[at] += count
+            for at in range(len(METERS)):
+                row[at] += counts[at]
             if counts[MESSAGES_SENT] and self.owners.get(resource) != tenant:
                 self.owners[resource] = tenant
                 if len(self.owners) > OWNERS_MAX:

@@ -20,7 +20,7 @@ header{display:flex;justify-content:space-between;align-items:flex-start;gap:24p
 h1{margin:0;font-size:30px;letter-spacing:-.01em}
 h2{margin:32px 0 8px;font-size:16px}
 .issuer{font-weight:600;text-align:right}.issuer span{display:block;font-weight:400;color:var(--soft);font-size:13px}
-dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:14px 24px;margin:0 0 28px}
+dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:14px 24px;margin:0 0 28px}
 dt{color:var(--soft);font-size:12px;text-transform:uppercase;letter-spacing:.05em}
 dd{margin:2px 0 0;font-weight:600;overflow-wrap:anywhere}
 .wide{overflow-x:auto}
@@ -91,7 +91,7 @@ def _usage(invoice: Invoice) -> str:
 
 def _line(line: Line, currency: str) -> str:
     words = f"<small>{escape(line.words)}</small>" if line.words else ""
-    price = "free" if not line.price else f"{line.price.normalize():f}"
+    price = "free" if not line.price else f"{line.price:f}"
     return (
         f"<tr><td>{escape(line.name)}{words}</td><td>{units(line.units)}</td><td>{escape(line.unit)}</td>"
         f"<td>{price}</td><td>{money(line.amount, currency)}</td></tr>"
