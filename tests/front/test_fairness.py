@@ -14,9 +14,10 @@ MIB = 1024 * 1024
 class Sender:
     """A connection with a request of 1 MiB every few steps; requests wait while it is not read."""
 
-    def __init__(self, door: Door, topic: str, every: int = 1) -> None:
+    def __init__(self, door: Door, topic: str, every: int = 1, tenant: str = "") -> None:
         self.door = door
         self.topic = topic
+        self.tenant = tenant
         self.every = every
         self.due = 0
         self.taken = 0
@@ -47,7 +48,7 @@ class Door:
         self.step = 0
 
     def take(self, sender: Sender) -> None:
-        lane = self.fairness.hold(sender.topic, MIB, self.step / 1000)
+        lane = self.fairness.hold(sender.topic, MIB, self.step / 1000, sender.tenant)
         self.log.append((sender, lane))
         if self.fairness.is_over_share(lane):
             sender.held_back = True
@@ -126,3 +127,14 @@ def test_a_closed_connection_is_not_resumed() -> None:
     assert resumed == [2]
     fairness.release(lane, 0)
     assert resumed == [2]
+
+
+def test_a_tenant_with_many_topics_gets_no_more_than_one_with_few() -> None:
+    door = Door()
+    loud = [Sender(door, f"loud/{number}", tenant="loud") for number in range(9)]
+    quiet = Sender(door, "quiet/jobs", every=2, tenant="quiet")
+    door.run([*loud, quiet], 100)
+    before = quiet.taken
+    door.run([*loud, quiet], 400)
+    assert quiet.taken - before >= 0.9 * 200  # It wants half of the throughput, and has nearly all of it.
+    assert sum(sender.taken for sender in loud) >= 0.4 * 500  # And nothing is wasted.

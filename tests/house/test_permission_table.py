@@ -14,6 +14,7 @@ from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.exchanges import EXCHANGE_ROUTES, definition_routes
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
+from longhall.console.api.limits import LIMIT_ROUTES
 from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.routes import ROUTES
 from longhall.console.api.scrub import SCRUB_ROUTES
@@ -30,7 +31,7 @@ NONE: Any = None
 
 
 def _routes() -> list[tuple[str, Route]]:
-    own = (*ROUTES, *EXCHANGE_ROUTES, *HOST_ROUTES, *GROUP_ROUTES, *SCRUB_ROUTES, *UPGRADE_ROUTES)
+    own = (*ROUTES, *LIMIT_ROUTES, *EXCHANGE_ROUTES, *HOST_ROUTES, *GROUP_ROUTES, *SCRUB_ROUTES, *UPGRADE_ROUTES)
     accounts = AccountHandlers(NONE, NONE).routes()
     made = (*accounts, *access_routes(NONE), *definition_routes(NONE, NONE, NONE, NONE), *recovery_routes(NONE))
     managed = management_routes(NONE, NONE)

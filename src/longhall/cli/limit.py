@@ -35,13 +35,13 @@ def set_limit(
     user: UserOption = None,
     queue: QueueOption = None,
     operation: OperationOption = None,
-    address: AddressOption = None,
+    client_address: AddressOption = None,
     bytes_a_second: BytesOption = None,
     messages_a_second: MessagesOption = None,
     requests_a_second: RequestsOption = None,
 ) -> None:
     """Limit what a scope may use in a second, in place of the limit that it has."""
-    scope = {"tenant": tenant, "user": user, "queue": queue, "operation": operation, "address": address}
+    scope = {"tenant": tenant, "user": user, "queue": queue, "operation": operation, "address": client_address}
     rates = {
         "bytes_a_second": bytes_a_second,
         "messages_a_second": messages_a_second,
@@ -69,10 +69,10 @@ def delete(
     user: UserOption = None,
     queue: QueueOption = None,
     operation: OperationOption = None,
-    address: AddressOption = None,
+    client_address: AddressOption = None,
 ) -> None:
     """Delete the limit of a scope."""
-    names = (tenant, user, queue, operation, address)
+    names = (tenant, user, queue, operation, client_address)
     scope = LimitScope(*(EVERY if name == EVERY_TEXT else name for name in names))
     path = f"limits/{quote(scope_name(scope), safe='')}"
     gone = options.open_client().ask("DELETE", path, dict[str, Any])

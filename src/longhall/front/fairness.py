@@ -6,8 +6,13 @@ several lanes are busy and hold more than a window together, connections that se
 until the lane holds less. A lane alone may hold as much as the memory budget allows.
 
     held by all lanes < WINDOW_BYTES            all connections are read
-    held by a lane < WINDOW_BYTES / busy lanes  the connections of this lane are read
+    held by a tenant < WINDOW_BYTES / busy      the connections of this tenant are read, if others are busy too
+    tenants, which is its share
+    held by a lane < the tenant's share /       the connections of this lane are read
+    its busy lanes
     otherwise                                   they wait, and resume one after another
+
+So a tenant with many topics, or many connections, gets no more than one with few.
 """
 
 from __future__ import annotations
@@ -23,12 +28,25 @@ Resume = Callable[[], None]
 
 
 @final
-class Lane:
-    """One topic or queue with traffic, and the connections that wait until it is within its share."""
+class BusyTenant:
+    """One tenant with traffic."""
 
-    __slots__ = ("held_bytes", "seen_s", "waiting")
+    __slots__ = ("held_bytes", "lanes")
 
     def __init__(self) -> None:
+        self.held_bytes = 0
+        self.lanes = 0
+
+
+@final
+class Lane:
+    """One topic or queue with traffic of one tenant, and the connections that wait until it is within its share."""
+
+    __slots__ = ("held_bytes", "seen_s", "tenant", "tenant_name", "waiting")
+
+    def __init__(self, tenant: BusyTenant, tenant_name: str) -> None:
+        self.tenant = tenant
+        self.tenant_name = tenant_name
         self.held_bytes = 0
         self.seen_s = 0.0
         self.waiting: dict[int, Resume] = {}  # By the id of the connection, in the order of arrival.
@@ -42,6 +60,7 @@ class Fairness:
         self.later: Callable[[Resume], object] = _at_once  # Schedules the resumption of connections after the commit.
         self.held_bytes = 0
         self.waits = 0  # How many times a connection had to wait.
+        self._tenants: dict[str, BusyTenant] = {}
         self._lanes: dict[str, Lane] = {}
         self._awaited: dict[str, Lane] = {}  # The lanes that connections wait for.
         self._swept_s = 0.0
@@ -52,21 +71,29 @@ class Fairness:
         """The number of busy lanes."""
         return len(self._lanes)
 
-    def hold(self, name: str, size_bytes: int, now_s: float) -> Lane:
-        """Count appended bytes of a lane. The caller gives them back with `release`."""
+    def hold(self, name: str, size_bytes: int, now_s: float, tenant: str = "") -> Lane:
+        """Count appended bytes of a lane. The caller gives them back with `release`. The lanes of two tenants have two
+        names.
+        """
         if now_s - self._swept_s >= BUSY_S:
             self._sweep(now_s)
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = Lane()
+            busy = self._tenants.get(tenant)
+            if busy is None:
+                busy = self._tenants[tenant] = BusyTenant()
+            busy.lanes += 1
+            lane = self._lanes[name] = Lane(busy, tenant)
         lane.seen_s = now_s
         lane.held_bytes += size_bytes
+        lane.tenant.held_bytes += size_bytes
         self.held_bytes += size_bytes
         return lane
 
     def release(self, lane: Lane, size_bytes: int) -> None:
         """The bytes are committed, or the append failed."""
         lane.held_bytes -= size_bytes
+        lane.tenant.held_bytes -= size_bytes
         self.held_bytes -= size_bytes
         if self._awaited and not self._resuming:
             self._resuming = True
@@ -76,7 +103,11 @@ class Fairness:
         """True if the lane holds its share or more, so that its connections should wait."""
         if self.held_bytes < WINDOW_BYTES or len(self._lanes) < 2:
             return False
-        return lane.held_bytes >= max(WINDOW_BYTES // len(self._lanes), SHARE_BYTES_MIN)
+        tenant = lane.tenant
+        share_bytes = WINDOW_BYTES // len(self._tenants)
+        if len(self._tenants) > 1 and tenant.held_bytes < share_bytes:
+            return False
+        return lane.held_bytes >= max(share_bytes // tenant.lanes, SHARE_BYTES_MIN)
 
     def wait(self, name: str, lane: Lane, key: int, resume: Resume) -> None:
         """Call `resume` once when the lane is within its share."""
@@ -117,7 +148,10 @@ class Fairness:
         for name in [
             name for name, lane in self._lanes.items() if not lane.held_bytes and lane.seen_s < now_s - BUSY_S
         ]:
-            del self._lanes[name]
+            lane = self._lanes.pop(name)
+            lane.tenant.lanes -= 1
+            if not lane.tenant.lanes:
+                del self._tenants[lane.tenant_name]
 
 
 def _at_once(resume: Resume) -> None:

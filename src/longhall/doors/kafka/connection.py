@@ -152,7 +152,6 @@ class Connection:
         self._parked_bytes = 0  # Of the budget, for frames that wait until something was answered.
         self._pool: Budget = gate.budget.unauthenticated
         self.arriving_since_s = 0.0  # When the frame that is arriving began; 0 if none is.
-        self.principal = ANONYMOUS
         self._serving = False
         self._flushing = False
         self._waits = 0

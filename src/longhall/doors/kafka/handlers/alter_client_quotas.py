@@ -66,7 +66,8 @@ def _entity(parts: list[AlterClientQuotasRequestEntity]) -> LimitEntity:
     for part in parts:
         if part.entity_type == ADDRESS:
             raise _wrong(
-                "quotas of addresses are not enforced: `longhall limit set --address` limits them, at every door"
+                "quotas of addresses are not enforced: connections_per_address_max bounds their connections, and "
+                "`longhall limit set --client-address` what they use"
             )
         if part.entity_type not in (USER, CLIENT_ID) or part.entity_type in found:
             raise _wrong(f"an entity has at most one {USER} and one {CLIENT_ID}, not '{part.entity_type}'")

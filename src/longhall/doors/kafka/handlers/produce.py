@@ -308,7 +308,10 @@ def refuse(door: Door, call: Call) -> None:
 def _share(door: Door, call: Call, produced: Produced, name: str) -> None:
     """Hold the connection back while its topic has more than its share under way. The last topic counts."""
     fairness = door.fairness
-    produced.lane = fairness.hold(name, produced.size_bytes, call.started_s)
+    tenant = call.connection.principal.tenant
+    if tenant:
+        name = f"{tenant}/{name}"
+    produced.lane = fairness.hold(name, produced.size_bytes, call.started_s, tenant)
     if fairness.is_over_share(produced.lane) and not produced.debt_ms:
         connection = call.connection
         connection.hold_back()
