@@ -130,6 +130,7 @@ HOT_ROOMS = (
     "doors/amqp/pushes.py",
     "doors/amqp/unacknowledged.py",
     "doors/amqp/wire/*.py",
+    "doors/stomp/wire/*.py",
     "doors/kafka/connection.py",
     "doors/kafka/door.py",
     "doors/kafka/fetch_sessions.py",

@@ -66,7 +66,7 @@ class Delivery(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One delivered message."""
 
     message_id: str
-    receipt: str  # Opaque and MACed; bound to the queue and to this lease. Empty with at-most-once.
+    receipt: str  # Opaque, and bound to the queue and to this lease: `queues/receipts.py`. Empty with at-most-once.
     body: bytes
     attributes: dict[str, Attribute] = {}
     system: dict[str, str] = {}
