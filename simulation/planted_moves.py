@@ -1,11 +1,11 @@
-"""Planted bugs of moves: in the mover, in both ends of a copy, and in the fence."""
+"""Planted bugs of moves: in the mover, and in the fence."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any, Final
 
-from longhall.broker import partition, partition_copy
+from longhall.broker import partition
 from longhall.broker.events import PartitionRenewed
 from longhall.broker.waiting import Commit
 from longhall.cluster.placement.partition_mover import HALL, PartitionMover
@@ -46,13 +46,6 @@ def _discard_before_proven() -> _Replacements:
     return [(PartitionMover, "_copy_rest", copy_rest)]
 
 
-def _copy_what_may_be_lost() -> _Replacements:
-    async def committed(hall: Any, shard: Any, whom: int = 2) -> None:
-        """Neither end waits."""
-
-    return [(partition_copy, "committed", committed)]
-
-
 MOVE_BUGS: Final[dict[str, Bug]] = {
     "switch-before-caught-up": Bug(
         "The target becomes the owner without the messages that came during the copy.",
@@ -65,8 +58,5 @@ MOVE_BUGS: Final[dict[str, Bug]] = {
     ),
     "discard-before-proven": Bug(
         "The source discards its log before the target owns the partition.", "moves", 5, _discard_before_proven
-    ),
-    "copy-what-may-be-lost": Bug(
-        "Batches are copied, and copies confirmed, before they are committed.", "moves", 10, _copy_what_may_be_lost
     ),
 }

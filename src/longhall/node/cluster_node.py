@@ -40,6 +40,7 @@ from longhall.cluster.placement.group_moves import serve_moves
 from longhall.cluster.placement.group_reconciler import GroupReconciler
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
+from longhall.cluster.placement.partition_balancer import PartitionBalancer
 from longhall.cluster.placement.partition_mover import PartitionMover
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
@@ -152,10 +153,11 @@ class ClusterNode:
             self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
             self.map = ClusterMap(hall, self.session, self.group_directory)
             automatic = node.settings.balance_automatic
-            self.balancer = GroupBalancer(hall, self.group_directory, automatic=automatic)
             rate = node.settings.copy_bytes_a_second
             self.mover = PartitionMover(hall, self.group_directory, confirming.confirm, rate)
             TopicPlacements(hall, self.group_directory, self.mover).register(node.broker)
+            partitions = PartitionBalancer(hall, self.group_directory, self.mover, automatic=automatic)
+            self.balancer = GroupBalancer(hall, self.group_directory, partitions, automatic=automatic)
             assert node.service.sessions is not None
             placed = PlacedQueues(self.group_directory, partial(placed_queue, hall), node.service.sessions)
             node.service.place(placed)
