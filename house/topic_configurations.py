@@ -50,6 +50,7 @@ TESTS: Final[dict[str, str]] = {
     "longhall.acknowledge": "tests/cluster/test_acknowledging.py",
     "longhall.placement": _PLACED,
     "longhall.wings": _PLACED,
+    "longhall.moves": "tests/cluster/placement/test_partition_mover.py",
     "longhall.archive": "tests/broker/test_archive_hold.py",
     "longhall.sealed": "tests/clients/sealed/test_doors.py::test_a_topic_is_sealed_batch_by_batch",
     "longhall.seal.reuse.ms": _REUSE,

@@ -17,6 +17,7 @@ from simulation.planted_coordinators import COORDINATOR_BUGS
 from simulation.planted_disks import DISK_BUGS
 from simulation.planted_features import FEATURE_BUGS
 from simulation.planted_histories import HISTORY_BUGS
+from simulation.planted_moves import MOVE_BUGS
 from simulation.planted_outboxes import OUTBOX_BUGS
 from simulation.planted_peers import PEER_BUGS
 from simulation.planted_queues import QUEUE_BUGS
@@ -38,6 +39,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **REPLICA_BUGS,
     **HISTORY_BUGS,
     **WING_BUGS,
+    **MOVE_BUGS,
     **OUTBOX_BUGS,
     **TRANSACTION_BUGS,
     **COORDINATOR_BUGS,

@@ -28,6 +28,7 @@ from simulation.scenarios.features import FEATURE_SCENARIOS
 from simulation.scenarios.forks import FORK_SCENARIOS
 from simulation.scenarios.histories import HISTORIES
 from simulation.scenarios.machines import MACHINE_SCENARIOS
+from simulation.scenarios.moves import MOVE_SCENARIOS
 from simulation.scenarios.node import start_node
 from simulation.scenarios.outboxes import OUTBOX_SCENARIOS
 from simulation.scenarios.queues import QUEUE_SCENARIOS
@@ -83,6 +84,7 @@ def kind_of(scenario: str) -> str:
         HISTORIES,
         VERSION_SCENARIOS,
         WING_SCENARIOS,
+        MOVE_SCENARIOS,
         OUTBOX_SCENARIOS,
         FORK_SCENARIOS,
         BAD_CLUSTER_DISKS,

@@ -5,7 +5,7 @@ A healed hall makes progress: within HEALED_S the node is up and everything is r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, final
 
 from longhall.client.hall import Hall
@@ -36,6 +36,7 @@ class FinalCheck:
         self.damage_allowed = False
         # Offsets without any undamaged copy; other offsets must not be refused.
         self.lost: Callable[[], set[int]] | None = None
+        self.healed: Callable[[], Awaitable[None]] | None = None  # Waits until background work has ended.
         self.reports = DamageReports()
         self._context = context
         self._faults = faults
@@ -45,6 +46,8 @@ class FinalCheck:
         self._faults.heal()
         await context.deployment.up(HEALED_S)
         await context.close_actors(ACTORS_S)
+        if self.healed is not None:
+            await self.healed()
         await context.on_clients(self._judge("first"))
         context.deployment.cut_power()
         await context.deployment.up(HEALED_S)

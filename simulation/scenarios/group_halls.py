@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, final
 
 import msgspec
 
+from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import SHARE
 from longhall.broker.feature_gates import NEWEST
 from longhall.broker.hall import Hall
@@ -21,8 +22,11 @@ from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
 from longhall.broker.recovery import identify, recover
+from longhall.broker.waiting import committed
 from longhall.cluster.placement.group_furnisher import GroupFurnisher
+from longhall.cluster.placement.group_moves import serve_moves
 from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.placement.partition_mover import PartitionMover
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
     ListPlacedQueues,
@@ -37,6 +41,7 @@ from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operati
 from longhall.cluster.rpc.stream import IncomingStream
 from longhall.errors import Code, LonghallError
 from longhall.log.background_jobs import BACKGROUND_JOBS
+from longhall.names import CATALOGUE_SHARD
 from longhall.node.group_process import PARTITIONS_APART
 from longhall.service.local import LocalBroker
 from longhall.service.outbox_calls import OutboxCalls
@@ -54,6 +59,7 @@ OPTIONS: Final = HallOptions(
 MAIN: Final = 0
 CALM_S: Final = 1.0  # Between two faults.
 LOSSES: Final = 0.1
+COPY_BYTES_A_SECOND: Final = 1_000_000
 
 R = TypeVar("R")
 
@@ -68,6 +74,7 @@ class GroupHall:
         self.queues: QueueService | None = None
         self.router: Router | None = None
         self.hall: Hall | None = None
+        self.mover: PartitionMover | None = None  # Of the hall.
         self._halls = halls
         self._opening: asyncio.Task[None] | None = None
 
@@ -81,7 +88,7 @@ class GroupHall:
 
     def end(self, *, power: bool) -> None:
         """Kill the process, or cut its power."""
-        self.queues = self.router = self.hall = None
+        self.queues = self.router = self.hall = self.mover = None
         if power:
             self.host.cut_power()
         else:
@@ -109,6 +116,7 @@ class GroupHall:
             broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
             broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
             router.store(topics)
+            serve_moves(hall, broker)
             queues.outbox.connect(OutboxCalls(_Client(self._halls).call))
         queues.start()
         self.hall, self.queues, self.router = hall, queues, router
@@ -120,6 +128,8 @@ class GroupHall:
         placed = PlacedQueues(groups, partial(placed_queue, hall), Sessions(queues.consumers))
         router.place(placed)
         QueueAdministration(hall, queues, groups, placed).register(broker)
+        self.mover = PartitionMover(hall, groups, _sure, COPY_BYTES_A_SECOND)
+        self.mover.start()
         queues.outbox.connect(OutboxCalls(router.dispatch))
 
 
@@ -254,8 +264,16 @@ class _Groups:
 
     async def furnish(self, name: str) -> None:
         topic = self._hall.catalogue.topics[name]
-        for number in topic.options.wings:
-            await self._furnisher.apply(number, spec_of(self._hall, topic))
+        for number in sorted({*topic.options.wings} - {MAIN}):
+            await self.tell(number, topic)
+
+    async def tell(self, number: int, topic: Topic) -> None:
+        spec = spec_of(self._hall, topic)
+        await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
+        await self._furnisher.apply(number, spec)
+
+    def copies_min(self, number: int) -> int:
+        return 1
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
         for number in wings:
@@ -264,3 +282,7 @@ class _Groups:
     async def clear_queue(self, name: str, queue_id: bytes, wings: list[int]) -> None:
         for number in wings:
             await self.call(number, RemovePlacedQueue(name, queue_id))
+
+
+async def _sure() -> None:
+    """A hall of one replica leads as long as it lives."""

@@ -29,6 +29,7 @@ from simulation.scenarios.forks import FORK_SCENARIOS
 from simulation.scenarios.histories import HISTORIES
 from simulation.scenarios.machine import Starter
 from simulation.scenarios.machines import MACHINE_SCENARIOS
+from simulation.scenarios.moves import MOVE_SCENARIOS
 from simulation.scenarios.nemesis import EVERYTHING
 from simulation.scenarios.outboxes import OUTBOX_SCENARIOS
 from simulation.scenarios.queues import QUEUE_SCENARIOS
@@ -152,6 +153,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **VERSION_SCENARIOS,
     **WING_SCENARIOS,
     **FORK_SCENARIOS,
+    **MOVE_SCENARIOS,
     **OUTBOX_SCENARIOS,
     **BAD_CLUSTER_DISKS,
     **LOST_COORDINATORS,

@@ -15,6 +15,7 @@ from longhall.broker.topic_administration import add_partitions, configure_topic
 from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record
+from longhall.topics.partition_moves import NO_MOVES
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of
 
 PLACED = {"longhall.placement": "any-host"}
@@ -230,8 +231,15 @@ def test_a_topic_is_deleted_even_if_its_wings_do_not_answer() -> None:
 
 
 def test_lanes() -> None:
-    assert [is_elsewhere([1, 3, 2], number, 0) for number in range(4)] == [True] * 4
-    assert [is_elsewhere([1, 3, 2], number, 3) for number in range(6)] == [True, False, True, True, False, True]
-    assert [is_elsewhere([4], number, 4) for number in range(3)] == [False] * 3
-    assert not is_elsewhere([], 0, 0)
-    assert not is_elsewhere([], 0, 4)
+    assert [is_elsewhere([1, 3, 2], NO_MOVES, number, 0) for number in range(4)] == [True] * 4
+    assert [is_elsewhere([1, 3, 2], NO_MOVES, number, 3) for number in range(6)] == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert [is_elsewhere([4], NO_MOVES, number, 4) for number in range(3)] == [False] * 3
+    assert not is_elsewhere([], NO_MOVES, 0, 0)
+    assert not is_elsewhere([], NO_MOVES, 0, 4)

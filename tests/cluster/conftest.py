@@ -21,6 +21,7 @@ REAL = (
     "test_health.py",
     "test_leader_keeps.py",
     "test_lost_coordinator.py",
+    "test_moves.py",
     "test_outbox.py",
     "test_power_cut.py",
     "test_repair.py",

@@ -15,6 +15,7 @@ from longhall.broker.events import (
     CatalogueEvent,
     LaneDropped,
     LaneMade,
+    PartitionRenewed,
     PartitionsAdded,
     PartitionsMapped,
     PartsDropped,
@@ -199,6 +200,9 @@ class Catalogue:
                 self.by_id[event.topic_id].partitions.extend(event.partitions)
                 self._partition_count += len(event.partitions)
                 self.next_partition = max(self.next_partition, event.partitions[-1] + 1)
+            case PartitionRenewed():
+                self.by_id[event.topic_id].partitions[event.number] = event.partition
+                self.next_partition = max(self.next_partition, event.partition + 1)
             case PartitionsMapped():
                 mapped = self.by_id[event.topic_id]
                 mapped.open, mapped.shown = event.open, event.shown

@@ -28,6 +28,7 @@ from longhall.records.profiles import (
     batching_of,
 )
 from longhall.shards.shard import ALL, ONE, QUORUM
+from longhall.topics.partition_moves import decode_record
 from longhall.topics.quota import UNLIMITED, Quota
 
 ALWAYS: Final = 2
@@ -139,6 +140,10 @@ def _wings(text: str) -> None:
     wings_of(text)
 
 
+def _moves(text: str) -> None:
+    decode_record(text)
+
+
 def wings_of(text: str) -> list[int]:
     """The wings of a topic, in the order of its lanes."""
     return [int(number) for number in text.split(",")] if text else []
@@ -167,12 +172,13 @@ ACKNOWLEDGE: Final = "longhall.acknowledge"
 ARCHIVE: Final = "longhall.archive"
 PLACEMENT: Final = "longhall.placement"
 WINGS: Final = "longhall.wings"
+MOVES: Final = "longhall.moves"
 QUOTA_BYTES: Final = "longhall.quota.bytes.per.second"
 QUOTA_MESSAGES: Final = "longhall.quota.messages.per.second"
 SEALED: Final = names.SEALED
 SEAL_REUSE: Final = "longhall.seal.reuse.ms"
 SEAL_KEYS: Final = names.SEAL_KEYS
-READ_ONLY: Final = frozenset({WINGS, SEAL_KEYS})  # Not for users to set.
+READ_ONLY: Final = frozenset({WINGS, MOVES, SEAL_KEYS})  # Not for users to set.
 JITTER_STEP: Final = 2_654_435_761  # A multiplicative hash: neighbouring partitions get distant shares of the jitter.
 _LEVELS: Final = {GZIP: "compression.gzip.level", LZ4: "compression.lz4.level", ZSTD: "compression.zstd.level"}
 _ACKNOWLEDGERS: Final = {"one": ONE, "quorum": QUORUM, "all": ALL}
@@ -341,6 +347,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "In a cluster: stored by the hall, or by wings (any-host, parts, share, or wing:NAME).",
     ),
     WINGS: Setting(LIST, _fixed(""), _wings, "The numbers of its wings; the cluster chooses them."),
+    MOVES: Setting(STRING, _fixed(""), _moves, "Its partitions that move between replication groups; for the cluster."),
     ARCHIVE: Setting(
         STRING,
         _fixed("none"),
@@ -427,6 +434,7 @@ class TopicOptions:
         self.acknowledge = _ACKNOWLEDGERS[values[ACKNOWLEDGE]]
         self.archive_required = values[ARCHIVE] == "required"
         self.wings = wings_of(values[WINGS])
+        self.moves = decode_record(values[MOVES])
         self.is_sealed = bool(values[SEALED])  # What is sent now is sealed,
         self.has_seals = bool(values[SEALED] or values[SEAL_KEYS])  # or was sealed at some time.
         batching = batching_of(values)
@@ -489,3 +497,10 @@ def resolve(options: HallOptions, configuration: Mapping[str, str]) -> TopicOpti
     """The settings of a topic with this configuration. Unknown names of a newer version are ignored."""
     given = {**options.topic_defaults, **configuration}
     return TopicOptions({**defaults(options), **configuration}, int(given.get(MIN_IN_SYNC, 0)))
+
+
+def hidden_options(options: HallOptions) -> TopicOptions:
+    """The options of hidden logs: no retention."""
+    segment_bytes = str(options.queue_segment_bytes)
+    own = {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": segment_bytes}
+    return resolve(options, {**own, QUOTA_BYTES: str(UNLIMITED), QUOTA_MESSAGES: str(UNLIMITED)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from longhall.directory.events import DirectoryChanged
@@ -44,6 +46,14 @@ class PartitionsAdded(_Event, frozen=True, tag="partitions-added"):
 
     topic_id: bytes
     partitions: list[int]
+
+
+class PartitionRenewed(_Event, frozen=True, tag="partition-renewed"):
+    """A partition of a topic begins again with an empty log, under another id: a copy begins, or was discarded."""
+
+    topic_id: bytes
+    number: int
+    partition: int
 
 
 class PartitionsMapped(_Event, frozen=True, tag="partitions-mapped"):
@@ -139,6 +149,7 @@ CatalogueEvent = (
     TopicCreated
     | TopicDeleted
     | PartitionsAdded
+    | PartitionRenewed
     | PartitionsMapped
     | TopicConfigured
     | BrokersConfigured
@@ -176,7 +187,14 @@ class SegmentsDropped(_Event, frozen=True, tag="segments-dropped"):
     base_offsets: list[int]
 
 
-PartitionEvent = LogTrimmed | SegmentsDropped
+class ProducersCopied(_Event, frozen=True, tag="producers-copied"):
+    """The copy of a partition has the producers and the transactions that its source had at the end of its log."""
+
+    partition: int
+    state: dict[str, Any]
+
+
+PartitionEvent = LogTrimmed | SegmentsDropped | ProducersCopied
 
 
 class EpochStarted(_Event, frozen=True, tag="epoch-started"):

@@ -20,7 +20,8 @@
               queues and topics may be sealed: records have seals, batches have the bit that says so, and topics have
               data keys in their configuration; queues in one replication group may have an audit
     level 8   topics in replication groups may have several queues: forks, and queues over topics; retry topics are in
-              the groups of their queues; topics in groups may have to be archived; the log has notes of usage
+              the groups of their queues; topics in groups may have to be archived; the log has notes of usage;
+              partitions may move between replication groups: topics have move records
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -50,7 +51,8 @@ WORDS: Final = {
     "broker configurations that change at run time",
     7: "the directory of tenants, users, access keys and tokens; sealed queues and topics; audits of queues in a "
     "replication group",
-    8: "forks, queues over topics, and topics that must be archived, in replication groups; usage in the log",
+    8: "forks, queues over topics, and topics that must be archived, in replication groups; usage in the log; "
+    "partitions that move between replication groups",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -70,6 +72,7 @@ SEALED_LEVEL: Final = 7  # Sealed queues and topics.
 GROUP_AUDITS_LEVEL: Final = 7  # Audits of queues in other replication groups.
 GROUP_QUEUES_LEVEL: Final = 8  # Several queues over one topic in other replication groups.
 USAGE_LEVEL: Final = 8  # Notes of usage in the log.
+MOVES_LEVEL: Final = 8  # Move records of topics, and the events of copies.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -182,6 +185,12 @@ def check_outbox(hall: Hall) -> None:
     """Raises NOT_READY for messages of other groups below their feature level."""
     if not may_use_outbox(hall):
         raise _too_low(hall, Code.NOT_READY, "messages between replication groups need", OUTBOX_LEVEL)
+
+
+def check_moves(hall: Hall) -> None:
+    """Raises NOT_READY for moves of partitions below their feature level."""
+    if hall.replica is not None and hall.feature_level < MOVES_LEVEL:
+        raise _too_low(hall, Code.NOT_READY, "moves of partitions need", MOVES_LEVEL)
 
 
 def may_map(hall: Hall) -> bool:

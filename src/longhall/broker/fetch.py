@@ -277,6 +277,6 @@ def check_epoch(partition: Partition, leader_epoch: int) -> Code | None:
     """The error if the reader's leader epoch is not this node's; -1 skips the check of the epoch."""
     if partition.elsewhere:
         return Code.NOT_LEADER
-    if leader_epoch < 0 or leader_epoch == partition.shard.epoch:
+    if leader_epoch < 0 or leader_epoch == partition.epoch:
         return None
-    return Code.FENCED_LEADER_EPOCH if leader_epoch < partition.shard.epoch else Code.UNKNOWN_LEADER_EPOCH
+    return Code.FENCED_LEADER_EPOCH if leader_epoch < partition.epoch else Code.UNKNOWN_LEADER_EPOCH

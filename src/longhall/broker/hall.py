@@ -20,12 +20,13 @@ from mypy_extensions import mypyc_attr
 from longhall.broker.background import BackgroundTasks
 from longhall.broker.catalogue import Catalogue, Topic
 from longhall.broker.commits import Commits
-from longhall.broker.configuration import QUOTA_BYTES, QUOTA_MESSAGES, TopicOptions, resolve
+from longhall.broker.configuration import hidden_options
 from longhall.broker.events import (
     BrokersConfigured,
     CatalogueEvent,
     LaneDropped,
     LaneMade,
+    PartitionRenewed,
     PartitionsAdded,
     PartitionsMapped,
     PartsDropped,
@@ -42,7 +43,7 @@ from longhall.broker.hall_time import HallTime
 from longhall.broker.leadership import Leadership
 from longhall.broker.options import HallOptions
 from longhall.broker.partition import Partition
-from longhall.broker.placement import GroupPlacement, is_elsewhere
+from longhall.broker.placement import GroupPlacement
 from longhall.broker.produced import ProducedBatch, Sent, TransactionVerifier
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.broker.queues.running_queue import RunningQueue
@@ -66,7 +67,6 @@ from longhall.shards.journal import Journal
 from longhall.shards.replica import Replica
 from longhall.shards.shard import CATALOGUE, Committable, Shard
 from longhall.topics.groups import Groups
-from longhall.topics.quota import UNLIMITED
 from longhall.topics.transactions import Transactions
 from longhall.world.ports import World
 
@@ -160,9 +160,7 @@ class Hall:
         self.topics_version = 0  # The number of changes of topics and their partitions that this process has seen.
         self.feature_level = 1  # The formats that may be written: every node of the cluster can read them.
         self.positions = Positions()  # In a cluster: positions of entries in the local log.
-        self.on_release: Callable[[int], int] = (
-            _all_of_it  # In a cluster: the position up to which followers need the log.
-        )
+        self.on_release: Callable[[int], int] = _all_of_it  # In a cluster: followers need the log from there on.
         self.failed = ""  # In a cluster: why the state is invalid; it is never checkpointed then.
         self.pinned = False  # A full sync reads the files of the last checkpoint: no other is taken.
         self.cleaning = False  # The cleaner may replace files now.
@@ -172,9 +170,7 @@ class Hall:
         self.tails: dict[int, Partition] = {}  # Partitions with unflushed records.
         self.tail_bytes = 0
         self.dropped: list[Partition] = []  # Deleted partitions; the next checkpoint removes their files.
-        self.dead_segments: list[
-            tuple[int, int]
-        ] = []  # Partition and base offset of dropped segments; removed likewise.
+        self.dead_segments: list[tuple[int, int]] = []  # Partition, base offset of dropped segments; removed likewise.
         self.removals: list[str] = []  # Unreferenced files that the housekeeper removes.
         self.removal_wanted: asyncio.Event | None = None  # Set when `removals` has files; None without a housekeeper.
         self.referenced_bytes = 0  # Written to segments directly since the last checkpoint.
@@ -338,6 +334,8 @@ class Hall:
                 self._add_partitions(event.topic_id, event.partitions, [])
             case PartitionsAdded():
                 self._add_partitions(event.topic_id, event.partitions, self.queues_on(event.topic_id))
+            case PartitionRenewed():
+                self._renew_partition(event)
             case PartitionsMapped():
                 self._follow_map(event.topic_id)
             case TopicConfigured():
@@ -345,7 +343,8 @@ class Hall:
                 levels = [lane for queue in self.queues_on(event.topic_id) for lane in queue.levels.values()]
                 for partition in [*self.routes[topic.name], *levels]:
                     partition.configure(topic.options)
-                self._place(self.routes[topic.name], topic.options)
+                for partition in self.routes[topic.name]:
+                    partition.place(topic.options, self.options.wing)
             case BrokersConfigured():
                 self._use_configuration()
             case QueueDeclared():
@@ -395,7 +394,7 @@ class Hall:
         for topic in self.catalogue.topics.values():
             for partition in self.routes.get(topic.name, ()):
                 partition.configure(topic.options)
-        hidden = self._hidden_options()
+        hidden = hidden_options(self.options)
         for partition in self.partitions.values():
             if partition.topic_id == HIDDEN_TOPIC:
                 partition.configure(hidden)
@@ -425,20 +424,26 @@ class Hall:
         topic = self.catalogue.by_id[topic_id]
         route = self.routes[topic.name]
         for number in numbers:
-            shard = self.shards[topic.shard or 1 + number % (len(self.shards) - 1)]
-            options = topic.options
-            log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms_of(number))
-            partition = Partition(topic.name, topic_id, len(route), shard, log, topic.options)
-            partition.traffic = self.topic_traffic[topic.name]
+            partition = self._new_partition(topic, len(route), number)
             route.append(partition)
-            self.partitions[number] = partition
             for queue in queues:
                 queue.add_lane(partition)
-        self._place(route, topic.options)
-
-    def _place(self, route: list[Partition], options: TopicOptions) -> None:
         for partition in route:
-            partition.elsewhere = is_elsewhere(options.wings, partition.number, self.options.wing)
+            partition.place(topic.options, self.options.wing)
+
+    def _new_partition(self, topic: Topic, number: int, partition_id: int) -> Partition:
+        shard = self.shards[topic.shard or 1 + partition_id % (len(self.shards) - 1)]
+        options = topic.options
+        log = PartitionLog(self.files, partition_id, options.segment_bytes, options.segment_ms_of(partition_id))
+        partition = self.partitions[partition_id] = Partition(topic.name, topic.topic_id, number, shard, log, options)
+        partition.traffic = self.topic_traffic[topic.name]
+        return partition
+
+    def _renew_partition(self, event: PartitionRenewed) -> None:
+        topic = self.catalogue.by_id[event.topic_id]
+        self._drop_partition(self.routes[topic.name][event.number])
+        new = self.routes[topic.name][event.number] = self._new_partition(topic, event.number, event.partition)
+        new.place(topic.options, self.options.wing)
 
     def _follow_map(self, topic_id: bytes) -> None:
         topic = self.catalogue.by_id[topic_id]
@@ -484,7 +489,7 @@ class Hall:
 
     def _add_hidden(self, entry: QueueEntry, number: int) -> None:
         queue = self.queues[entry.number]
-        options = self._hidden_options()
+        options = hidden_options(self.options)
         log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
         partition = Partition(f"{entry.name}#{number}", HIDDEN_TOPIC, 0, queue.shard, log, options)
         self.partitions[number] = partition
@@ -492,15 +497,9 @@ class Hall:
 
     def _add_parts(self, number: int, shard: int) -> None:
         """Create a chunk log of a large message; no queue consumes it."""
-        options = self._hidden_options()
+        options = hidden_options(self.options)
         log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
         self.partitions[number] = Partition(f"#{number}", HIDDEN_TOPIC, 0, self.shards[shard], log, options)
-
-    def _hidden_options(self) -> TopicOptions:
-        """The options of hidden logs: no retention."""
-        segment_bytes = str(self.options.queue_segment_bytes)
-        own = {"retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": segment_bytes}
-        return resolve(self.options, {**own, QUOTA_BYTES: str(UNLIMITED), QUOTA_MESSAGES: str(UNLIMITED)})
 
     def _drop_queue(self, queue_id: bytes) -> None:
         entry = self.catalogue.queues.by_id[queue_id]

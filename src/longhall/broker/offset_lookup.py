@@ -36,7 +36,7 @@ async def look_up_offset(
     log = partition.log
     limit = partition.last_stable_offset if read_committed else partition.high_watermark
     if timestamp_ms == LATEST:
-        return limit, -1, partition.shard.epoch
+        return limit, -1, partition.epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         return log.start_offset, -1, log.epochs.epoch_at(log.start_offset)
     if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):

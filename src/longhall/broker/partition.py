@@ -12,6 +12,7 @@ from typing import Any, final
 from mypy_extensions import mypyc_attr
 
 from longhall.broker.configuration import TopicOptions
+from longhall.broker.placement import is_elsewhere
 from longhall.broker.traffic import Traffic
 from longhall.log.partition import PartitionLog
 from longhall.records.batch import BatchHeader
@@ -66,7 +67,8 @@ class Partition(Committable):
         self.watchers: dict[Watcher, None] = {}  # In the order of arrival.
         self.listeners: list[Listener] = []
         self.deleted = False
-        self.elsewhere = False  # True if a wing stores its messages: see `broker/placement.py`.
+        self.elsewhere = False  # True if another group serves it: see `broker/placement.py`.
+        self.epoch_base = 0  # Added to the leader epoch of the group: see `topics/partition_moves.py`.
         self.parted = False  # True for a part of a queue that grows: see `broker/queues/upkeep/resizer.py`.
         self.has_rules = False  # True if it belongs to a queue, whose rules hold for every producer.
         self.has_priority_lanes = False  # True if messages with a priority are copied to the lane of their level.
@@ -98,6 +100,14 @@ class Partition(Committable):
         self.log.segment_bytes = options.segment_bytes
         self.log.segment_ms = options.segment_ms_of(self.log.partition)
 
+    def place(self, options: TopicOptions, wing: int) -> None:
+        """Learn from the settings of the topic whether the group `wing`, which this hall is, serves the partition."""
+        was = self.elsewhere
+        self.elsewhere = is_elsewhere(options.wings, options.moves, self.number, wing)
+        self.epoch_base = options.moves.epoch_base(self.number)
+        if self.elsewhere and not was:
+            self.wake()  # Readers that wait learn that another group serves it.
+
     @property
     def last_stable_offset(self) -> int:
         """The end for readers of committed transactions."""
@@ -106,9 +116,14 @@ class Partition(Committable):
             return self.high_watermark
         return producers.last_stable_offset(self.high_watermark)
 
+    @property
+    def epoch(self) -> int:
+        """The leader epoch that clients see."""
+        return self.epoch_base + self.shard.epoch
+
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest leader epoch not above `epoch`, and its end offset; (-1, -1) if there is none."""
-        if epoch == self.shard.epoch:
+        if epoch == self.epoch:
             return epoch, self.high_watermark
         found, end = self.log.epochs.end_of(epoch, self.high_watermark)
         return found, min(end, self.high_watermark)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from longhall.broker.leadership import Host
 from longhall.errors import Code
+from longhall.topics.partition_moves import MoveRecord
 
 if TYPE_CHECKING:
     from longhall.broker.transaction_markers import PartitionMarkers
@@ -70,9 +71,16 @@ def group_of(wings: list[int], partition: int) -> int:
     return wings[partition % len(wings)] if wings else 0
 
 
-def is_elsewhere(wings: list[int], partition: int, wing: int) -> bool:
-    """True if the wing `wing` (0: the main hall) does not store this partition of a topic with these wings."""
-    return bool(wings) and wings[partition % len(wings)] != wing
+def is_elsewhere(wings: list[int], moves: MoveRecord, partition: int, wing: int) -> bool:
+    """True if the wing `wing` (0: the main hall) does not serve this partition of a topic with these wings: another
+    group stores it, or it is fenced because it moves.
+    """
+    return (bool(wings) and wings[partition % len(wings)] != wing) or moves.is_fenced(partition)
+
+
+def groups_of(wings: list[int], moves: MoveRecord) -> list[int]:
+    """The groups, without the main hall, that have a topic: they store a part of it, or did once, or take a copy."""
+    return [number for number in dict.fromkeys([*wings, *moves.groups]) if number != 0]
 
 
 def is_placed(wings: GroupPlacement | None, topic: str) -> bool:

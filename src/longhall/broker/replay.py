@@ -15,6 +15,7 @@ import msgspec
 from longhall.broker.events import (
     EpochStarted,
     PartitionEvent,
+    ProducersCopied,
     ReplicasNoted,
     SegmentsDropped,
     StateMarked,
@@ -167,7 +168,7 @@ class Replay:
         elif room == TRANSACTIONS:
             hall.transactions[shard - 1].apply(_transaction_decoder.decode(event))
         elif room == PARTITION_EVENTS:
-            self._shorten(partition_decoder.decode(event))
+            self._apply_to_partition(partition_decoder.decode(event))
         elif room == QUEUES:
             changed = queue_decoder.decode(event)
             queue = hall.queues.get(changed.queue)
@@ -199,12 +200,15 @@ class Replay:
             elif isinstance(noted, StateMarked):
                 self.on_mark(noted)
 
-    def _shorten(self, event: PartitionEvent) -> None:
+    def _apply_to_partition(self, event: PartitionEvent) -> None:
         partition = self._hall.partitions.get(event.partition)
         if partition is None:
             return
         if isinstance(event, SegmentsDropped):
             self._hall.drop_segments(partition, event.base_offsets)
+            return
+        if isinstance(event, ProducersCopied):
+            partition.table().restore(event.state, self._hall.time.now_ms())
             return
         self._hall.trim(partition, event.start_offset)
         partition.high_watermark = max(partition.high_watermark, event.start_offset)

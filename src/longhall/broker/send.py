@@ -228,7 +228,7 @@ def append_here(
             return Code.STORAGE_FULL
         hall.space_bytes -= size  # A fast producer could use up the reserve between two checks.
     header.base_offset = partition.log.next_offset
-    header.leader_epoch = partition.shard.epoch
+    header.leader_epoch = partition.epoch
     try:
         direct = (size > ONE_ENTRY_BYTES_MAX and not whole) or (
             size >= DIRECT_BYTES_MIN and not whole and _goes_direct(hall, partition.log, header, now_ms)

@@ -5,8 +5,9 @@
     commit      then the wings get the topic as it is in the main hall, and the call returns
     delete      then the wings delete their part of the topic
 
-The catalogue of the main hall is authoritative: the group reconciler repeats what fails after its commit. The placement
-of a topic never changes. Topics of the main hall itself are not affected.
+The catalogue of the main hall is authoritative: the group reconciler repeats what fails after its commit. A new
+configuration does not change the placement of a topic; moves of its partitions do (`partition_administration`). Topics
+of the main hall itself are not affected.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import logging
 from collections.abc import Mapping
 
 from longhall.broker.catalogue import Topic
-from longhall.broker.configuration import ARCHIVE, IN_THE_HALL, PLACEMENT, WINGS
+from longhall.broker.configuration import ARCHIVE, IN_THE_HALL, MOVES, PLACEMENT, WINGS
 from longhall.broker.default_placement import default_placement, groups_support, lanes_of
 from longhall.broker.feature_gates import check_group_archives
 from longhall.broker.hall import Hall
+from longhall.broker.placement import groups_of
 from longhall.errors import Code, LonghallError
 
 _log = logging.getLogger("longhall.wings")
@@ -52,8 +54,10 @@ def check_given(hall: Hall, configuration: Mapping[str, str]) -> None:
     """Raises INVALID_CONFIGURATION if a user names the wings of a new topic."""
     if is_for_wings(hall, configuration):
         _check_archive(hall, configuration)
-    if configuration.get(WINGS, "") and not hall.options.wing:
-        raise LonghallError(Code.INVALID_CONFIGURATION, f"{WINGS} is chosen by the cluster: give {PLACEMENT} alone.")
+    for setting in (WINGS, MOVES):
+        if configuration.get(setting, "") and not hall.options.wing:
+            reason = f"{setting} is chosen by the cluster: give {PLACEMENT} alone."
+            raise LonghallError(Code.INVALID_CONFIGURATION, reason)
 
 
 async def choose_wings(
@@ -79,7 +83,7 @@ async def choose_wings(
 def keep_placement(hall: Hall, topic: Topic, configuration: Mapping[str, str]) -> dict[str, str]:
     """The new configuration of a topic with its placement unchanged. Raises INVALID_CONFIGURATION for another one."""
     kept = dict(configuration)
-    for setting, usual in ((PLACEMENT, IN_THE_HALL), (WINGS, "")):
+    for setting, usual in ((PLACEMENT, IN_THE_HALL), (WINGS, ""), (MOVES, "")):
         have = topic.configuration.get(setting, usual)
         if kept.pop(setting, have) != have:
             raise LonghallError(
@@ -114,9 +118,10 @@ async def furnish(hall: Hall, name: str) -> None:
 
 async def clear(hall: Hall, topic: Topic) -> None:
     """Delete a topic from its wings. A wing that does not answer deletes it later."""
-    if not topic.options.wings or hall.wings is None:
+    groups = groups_of(topic.options.wings, topic.options.moves)
+    if not groups or hall.wings is None:
         return
     try:
-        await hall.wings.clear(topic.name, topic.topic_id, topic.options.wings)
+        await hall.wings.clear(topic.name, topic.topic_id, groups)
     except LonghallError as error:
         _log.warning("wings still store a deleted topic", extra={"topic": topic.name, "reason": str(error)})

@@ -24,6 +24,7 @@ from longhall.cli.output import (
     show_rows,
     values_of,
 )
+from longhall.cli.topic_placement import placement
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
@@ -44,6 +45,9 @@ _PARTITIONS = columns(
     titles={"start_offset": "start", "end_offset": "end"},
     people="size",
 )
+
+
+app.command()(placement)
 
 
 @app.command("list")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from longhall.broker.queues.sending.publication import Publication
+from longhall.cluster.placement import move_operations as moves
 from longhall.cluster.placement import topic_operations as topics
 from longhall.cluster.placement import transaction_operations as transactions
 from longhall.cluster.rpc.operation import Operation
@@ -30,6 +31,7 @@ from longhall.service import directory_operations as directory
 from longhall.service import exchange_operations as exchanges
 from longhall.service import kafka_operations as kafka
 from longhall.service import limit_operations as limits
+from longhall.service import partition_operations as partitions
 from longhall.service import policy_operations as policies
 from longhall.service import queue_operations as queues
 from longhall.service import seal_operations as seals
@@ -314,6 +316,10 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
         ((AccessAction.CLUSTER_ACTION, Kind.CLUSTER),),
         note="describe for a dry run",
     ),
+    partitions.PlaceTopic: _cluster(AccessAction.CLUSTER_ACTION),
+    partitions.MovePartitions: _cluster(AccessAction.CLUSTER_ACTION),
+    partitions.CancelPartitionMoves: _cluster(AccessAction.CLUSTER_ACTION),
+    partitions.ListPartitionMoves: _cluster(AccessAction.DESCRIBE),
     cluster.RaiseFeatureLevel: _several(
         lambda op: [(on_cluster(AccessAction.DESCRIBE if op.dry_run else AccessAction.CLUSTER_ACTION),)],
         ((AccessAction.CLUSTER_ACTION, Kind.CLUSTER),),
@@ -381,6 +387,11 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     topics.MeasureTraffic: INTERNAL,
     transactions.VerifyPartition: INTERNAL,
     transactions.WriteMarkers: INTERNAL,
+    moves.ReadPiece: INTERNAL,
+    moves.AppendPiece: INTERNAL,
+    moves.CompleteCopy: INTERNAL,
+    moves.ProveCopy: INTERNAL,
+    moves.DiscardCopy: INTERNAL,
 }
 
 

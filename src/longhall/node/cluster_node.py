@@ -36,9 +36,12 @@ from longhall.cluster.placement.group_administration import GroupAdministration
 from longhall.cluster.placement.group_balancer import GroupBalancer
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_measures import sizes_of, traffic_of
+from longhall.cluster.placement.group_moves import serve_moves
 from longhall.cluster.placement.group_reconciler import GroupReconciler
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
+from longhall.cluster.placement.partition_balancer import PartitionBalancer
+from longhall.cluster.placement.partition_mover import PartitionMover
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
     ListPlacedQueues,
@@ -70,6 +73,7 @@ from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueues, placed_queue
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
+from longhall.service.topic_placements import TopicPlacements
 
 if TYPE_CHECKING:
     from longhall.node.assembly import Node
@@ -132,6 +136,7 @@ class ClusterNode:
         self.wings: GroupAdministration | None = None  # and the operations of operators on them;
         self.map: ClusterMap | None = None  # where every partition is;
         self.balancer: GroupBalancer | None = None
+        self.mover: PartitionMover | None = None
         self.main: GroupClient | None = None  # in a wing, the client of the main hall.
         if place.wing is None:
             self.group_directory = GroupReconciler(
@@ -148,7 +153,11 @@ class ClusterNode:
             self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
             self.map = ClusterMap(hall, self.session, self.group_directory)
             automatic = node.settings.balance_automatic
-            self.balancer = GroupBalancer(hall, self.group_directory, automatic=automatic)
+            rate = node.settings.copy_bytes_a_second
+            self.mover = PartitionMover(hall, self.group_directory, confirming.confirm, rate)
+            TopicPlacements(hall, self.group_directory, self.mover).register(node.broker)
+            partitions = PartitionBalancer(hall, self.group_directory, self.mover, automatic=automatic)
+            self.balancer = GroupBalancer(hall, self.group_directory, partitions, automatic=automatic)
             assert node.service.sessions is not None
             placed = PlacedQueues(self.group_directory, partial(placed_queue, hall), node.service.sessions)
             node.service.place(placed)
@@ -226,6 +235,8 @@ class ClusterNode:
         await self.session.start(member, self.peers, described, self.recovery)
         if self.balancer is not None:
             self.balancer.start()
+        if self.mover is not None:
+            self.mover.start()
         if self.place.wing is not None:
             self._watch = self.place.root.watch_wings(self._wings_changed)
 
@@ -269,6 +280,8 @@ class ClusterNode:
         self._node.service.close()
         if self.balancer is not None:
             self.balancer.close()
+        if self.mover is not None:
+            self.mover.close()
         for others in (self.group_directory, self.main):
             if others is not None:
                 await others.close()
@@ -534,6 +547,7 @@ class ClusterNode:
         broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
         broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
         broker.also(MeasureTopics, lambda op, caller: sizes_of(self._node.hall, op.names))
+        serve_moves(self._node.hall, broker)
         broker.also(MeasureTraffic, lambda op, caller: traffic_of(self._node.hall))
         self._node.service.store(topics)
 

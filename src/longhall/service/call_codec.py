@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.cluster.placement import topic_operations, transaction_operations
+from longhall.cluster.placement import move_operations, topic_operations, transaction_operations
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, Operation
 from longhall.service import (
     access_operations,
@@ -20,6 +20,7 @@ from longhall.service import (
     exchange_operations,
     kafka_operations,
     limit_operations,
+    partition_operations,
     policy_operations,
     queue_operations,
     seal_operations,
@@ -54,6 +55,8 @@ _MODULES: Final = (
     usage_operations,
     topic_operations,
     transaction_operations,
+    move_operations,
+    partition_operations,
 )
 OPERATIONS: Final = [operation for module in _MODULES for operation in operations_of(module)]
 

@@ -27,6 +27,7 @@ from longhall.broker.feature_gates import (
     may_place_retries,
 )
 from longhall.broker.hall import Hall
+from longhall.broker.partition_administration import check_lanes
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.rewind import fork_settings
 from longhall.broker.queues.upkeep.side_topics import existing_side_topics
@@ -132,6 +133,8 @@ class QueueAdministration:
 
     async def _create_over(self, op: ops.CreateQueue) -> QueueView:
         topic = self._hall.topic(op.topic)
+        if topic is not None:
+            check_lanes(topic)
         if topic is None or not topic.options.wings:
             return await self._queues.declare(op.queue, op.topic, op.settings)
         return await self._declare(op.queue, topic, op.settings, {})

@@ -39,7 +39,7 @@ def position_of(hall: Hall, group_id: str, partition: Partition) -> SharePositio
     cursor = queue.queue.cursor(lane)
     start = max(cursor.floor(), partition.log.start_offset)
     lag = max(0, partition.high_watermark - max(cursor.scan, partition.log.start_offset)) + cursor.outstanding
-    return SharePosition(start, partition.shard.epoch, lag)
+    return SharePosition(start, partition.epoch, lag)
 
 
 async def move_positions(

@@ -1,4 +1,4 @@
-"""`longhall cluster balance`: move the leadership of replication groups from busy hosts to idle ones."""
+"""`longhall cluster balance`: move leadership from busy hosts to idle ones, and partitions to groups with few."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ _COLUMNS = columns(
     titles={"source": "from", "target": "to", "load_bytes_a_second": "bytes/s"},
 )
 
+_PARTITIONS = columns("topic partition source target", right="partition", titles={"source": "from", "target": "to"})
+
 
 @with_option_groups
 def balance(
     options: ApiOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
 ) -> None:
-    """Move the leadership of groups so that every host leads its share of the load, while clients continue.
+    """Move the leadership of groups so that every host leads its share of the load, and partitions of topics so that
+    every group has its share, while clients continue.
 
-    A cluster does so by itself, one group at a time, unless the setting balance_automatic is false.
+    A cluster whose default placement is spread does so by itself, unless the setting balance_automatic is false.
     """
     import msgspec
 
@@ -38,6 +41,10 @@ def balance(
         show_json(msgspec.to_builtins(plan))
         return
     rows = [msgspec.to_builtins(move) for move in plan.moves]
-    show_rows(rows, _COLUMNS, options.output, "the hosts are balanced: nothing is moved")
+    show_rows(rows, _COLUMNS, options.output, "the hosts are balanced: no group is moved")
+    partitions = [msgspec.to_builtins(move) for move in plan.partitions]
+    show_rows(partitions, _PARTITIONS, options.output, "the groups are balanced: no partition is moved")
     if plan.begun:
-        print_note("the moves have begun; `longhall cluster wing list` shows the leaders")
+        print_note(
+            "the moves have begun; `longhall cluster wing list` shows the leaders, `longhall cluster moves` partitions"
+        )

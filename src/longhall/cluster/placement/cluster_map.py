@@ -82,7 +82,7 @@ class ClusterMap:
     async def _sizes(self, topics: Iterable[Topic]) -> Sizes:
         by_group: dict[int, list[str]] = {}
         for topic in topics:
-            for number in topic.options.wings or [0]:
+            for number in set(topic.options.wings or [0]):
                 by_group.setdefault(number, []).append(topic.name)
         sizes: Sizes = {}
         answers = await asyncio.gather(*(self._ask(number, names) for number, names in by_group.items()))

@@ -19,6 +19,7 @@ import msgspec
 from longhall.broker.hall import Hall
 from longhall.cluster.placement.balance_rules import GroupMove, plan_balance
 from longhall.cluster.placement.group_reconciler import GroupReconciler
+from longhall.cluster.placement.partition_balancer import PartitionBalancer, PlannedMove
 from longhall.coordination.ports import CoordinationError
 from longhall.errors import Code, LonghallError
 
@@ -29,28 +30,34 @@ _log = logging.getLogger("longhall.wings")
 
 
 class BalancePlan(msgspec.Struct, kw_only=True):
-    """The moves of groups that balance the hosts, and whether they have begun."""
+    """The moves of groups that balance the hosts, those of partitions that balance the groups, and whether they have
+    begun.
+    """
 
     moves: list[GroupMove]
     begun: bool
+    partitions: list[PlannedMove] = []
 
 
 @final
 class GroupBalancer:
     """The plan of moves at the leader of the hall, and the task that carries it out by itself."""
 
-    def __init__(self, hall: Hall, groups: GroupReconciler, *, automatic: bool) -> None:
+    def __init__(self, hall: Hall, groups: GroupReconciler, partitions: PartitionBalancer, *, automatic: bool) -> None:
         self._hall = hall
+        self._partitions = partitions
         self._groups = groups
         self._automatic = automatic
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to move groups while this node leads, if that is automatic."""
+        self._partitions.start()
         if self._automatic:
             self._task = self._hall.background.start("balance groups", self._balance_always)
 
     def close(self) -> None:
+        self._partitions.close()
         if self._task is not None:
             self._task.cancel()
 
@@ -60,7 +67,8 @@ class GroupBalancer:
         if not dry_run:
             for move in moves:
                 await self._begin(move)
-        return BalancePlan(moves=moves, begun=not dry_run and bool(moves))
+        partitions = await self._partitions.balance(dry_run=dry_run)
+        return BalancePlan(moves=moves, begun=not dry_run and bool(moves or partitions), partitions=partitions)
 
     def _plan(self) -> list[GroupMove]:
         return plan_balance(self._groups.led_groups(), self._groups.hosts_usable())

@@ -15,7 +15,7 @@ from longhall.broker.feature_gates import WINGS_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.pending import Pending, failed
-from longhall.broker.placement import WING_STEP, PartitionLocation
+from longhall.broker.placement import WING_STEP, PartitionLocation, group_of
 from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.group_client import GroupClient
@@ -123,15 +123,17 @@ class GroupDirectory:
 
     def kept(self, topic: str, partition: int) -> PartitionLocation:
         lanes = self._lanes(topic)
-        number = lanes[partition % len(lanes)]
+        number = group_of(lanes, partition)
         client = self._clients.get(number)
         if client is None:
-            return PartitionLocation(NOBODY, 0, [], [])
+            return PartitionLocation(NOBODY, -1, [], [])
         base, state = number * WING_STEP, client.state
-        there = self._presence.is_there(number, self._hall.catalogue.topics[topic], self._hall.time.now_ms())
+        entry = self._hall.catalogue.topics[topic]
+        there = self._presence.is_there(number, entry, self._hall.time.now_ms())
+        served = client.is_led and there and not entry.options.moves.is_fenced(partition)
         return PartitionLocation(
-            base + state.leader if client.is_led and there else NOBODY,
-            state.epoch,
+            base + state.leader if served else NOBODY,
+            entry.options.moves.epoch_base(partition) + state.epoch,
             [base + node for node in state.replicas],
             [base + node for node in state.in_sync],
         )
@@ -146,7 +148,11 @@ class GroupDirectory:
     def placed_in(self, number: int) -> list[str]:
         """The topics that are placed in a wing, by name."""
         topics = self._hall.catalogue.topics
-        return sorted(name for name, topic in topics.items() if number in topic.options.wings)
+        return sorted(
+            name
+            for name, topic in topics.items()
+            if number in topic.options.wings or any(number == move.target for move in topic.options.moves.moves)
+        )
 
     def client(self, number: int) -> GroupClient | None:
         """The client of a wing; None if the wing is not known here."""

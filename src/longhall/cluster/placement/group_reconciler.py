@@ -14,8 +14,10 @@ from typing import Final, NamedTuple, final
 
 import msgspec
 
+from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import IN_THE_HALL, SHARE
 from longhall.broker.hall import Hall
+from longhall.broker.placement import groups_of
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
 from longhall.broker.waiting import committed
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
@@ -199,7 +201,7 @@ class GroupReconciler(GroupDirectory):
     def _used(self) -> dict[int, int]:
         used: dict[int, int] = {}
         for topic in self._hall.catalogue.topics.values():
-            for number in topic.options.wings or [HALL]:
+            for number in set(topic.options.wings or [HALL]):
                 used[number] = used.get(number, 0) + 1
         return used
 
@@ -211,14 +213,27 @@ class GroupReconciler(GroupDirectory):
         topic = self._hall.catalogue.topics.get(name)
         if topic is None:
             return
-        spec = spec_of(self._hall, topic)
-        for number in topic.options.wings:
+        groups = sorted({*topic.options.wings} - {HALL})
+        for number in groups:
             self._presence.begins(number, topic, self._hall.time.now_ms())
         try:
-            await asyncio.gather(*(self._furnish_one(number, spec) for number in topic.options.wings))
+            await asyncio.gather(*(self.tell(number, topic) for number in groups))
         except BaseException:
             self._looked_s = -LOOK_S  # The next comparison corrects it.
             raise
+
+    def copies_min(self, number: int) -> int:
+        """The number of replicas in sync that the cluster wants of a group."""
+        hosts = next((len(wing.hosts) for wing in self.records.values() if wing.number == number), 0)
+        return min(self._session.in_sync_min, hosts or len(self._session.replicas(CATALOGUE_SHARD)))
+
+    async def tell(self, number: int, topic: Topic) -> None:
+        """Have one group store the topic as the catalogue has it. A move record is told when it is committed."""
+        spec = spec_of(self._hall, topic)
+        if topic.options.moves.generation:
+            await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
+            await self._confirm()
+        await self._furnish_one(number, spec)
 
     async def _furnish_one(self, number: int, spec: TopicSpec) -> None:
         await self._furnisher.apply(number, spec)
@@ -373,7 +388,7 @@ class GroupReconciler(GroupDirectory):
         placed = {
             name: (topic.topic_id, fingerprint(spec_of(self._hall, topic)))
             for name, topic in self._hall.catalogue.topics.items()
-            if wing.number in topic.options.wings
+            if wing.number in groups_of(topic.options.wings, topic.options.moves)
         }
         gone = [row for row in queues if row[1] not in self._hall.catalogue.queues.by_id]
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])  # A deletion counts once it is committed.
@@ -391,5 +406,10 @@ class GroupReconciler(GroupDirectory):
         for name, wanted in placed.items():
             if name in has and has[name][0] == wanted[0]:
                 self._presence.has(wing.number, wanted[0])
-            if has.get(name) != wanted:
+            topic = self._hall.catalogue.topics.get(name)
+            if topic is None or has.get(name) == wanted:
+                continue
+            if wing.number in topic.options.wings:
                 await self.furnish(name)
+            else:  # It takes a copy, or remembers that it had one.
+                await self.tell(wing.number, topic)

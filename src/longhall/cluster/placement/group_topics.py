@@ -16,6 +16,7 @@ from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
+from longhall.cluster.placement.group_moves import apply_moves, check_record
 from longhall.cluster.placement.topic_operations import QueueSpec, TopicSpec, fingerprint
 from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
@@ -39,7 +40,7 @@ class GroupTopics:
         return [
             (name, topic.topic_id, fingerprint(self._spec(name, topic)))
             for name, topic in self._hall.catalogue.topics.items()
-            if topic.options.wings
+            if topic.options.wings or topic.options.moves.generation
         ]
 
     def list_queues(self) -> PlacedQueues:
@@ -77,6 +78,7 @@ class GroupTopics:
                 await self._apply_over(spec.topic_id, queue)
 
     async def _change(self, topic: Topic, spec: TopicSpec) -> None:
+        await apply_moves(self._hall, topic, spec.configuration)
         if len(topic.partitions) < spec.partitions:
             await add_partitions(self._hall, spec.name, spec.partitions)
         if spec.queue is not None:
@@ -112,6 +114,7 @@ class GroupTopics:
             await note_archived(self._hall, topic, rows)
 
     async def _create(self, spec: TopicSpec) -> None:
+        check_record(self._hall, spec.configuration)
         if spec.queue is None:
             await create_topic(self._hall, spec.name, spec.partitions, spec.configuration, topic_id=spec.topic_id)
         else:

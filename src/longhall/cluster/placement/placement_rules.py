@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from longhall.broker.configuration import ANY_HOST, PARTS, QUOTA_BYTES, QUOTA_MESSAGES
+from longhall.broker.configuration import ANY_HOST, MOVES, PARTS, QUOTA_BYTES, QUOTA_MESSAGES, WINGS
 from longhall.coordination.ports import ReplicationGroup
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Outgoing
@@ -177,13 +177,16 @@ def lane_of_moved(settings: QueueSettings, entry: OutboxEntry, offset: int) -> i
 
 
 def configuration_in_wing(configuration: Mapping[str, str], lanes: int) -> dict[str, str]:
-    """The configuration of a topic in one of its wings: its limits are divided among the wings."""
+    """The configuration of a topic in one of its wings: its limits are divided among the wings. It names the hall
+    as the owner of what moved there.
+    """
     shares = {
-        name: str(-(-int(configuration[name]) // lanes))
+        name: str(-(-int(configuration[name]) // max(lanes, 1)))
         for name in (QUOTA_BYTES, QUOTA_MESSAGES)
         if int(configuration.get(name, UNLIMITED)) != UNLIMITED
     }
-    return {**configuration, **shares}
+    wings = {WINGS: configuration.get(WINGS) or "0"} if MOVES in configuration else {}  # Nothing is in this wing.
+    return {**configuration, **shares, **wings}
 
 
 def settings_in_wing(settings: QueueSettings) -> QueueSettings:

@@ -29,7 +29,7 @@ def spec_of(hall: Hall, topic: Topic) -> TopicSpec:
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=len(topic.partitions),
-        configuration=configuration_in_wing(topic.configuration, len(topic.options.wings)),
+        configuration=configuration_in_wing(topic.configuration, len(set(topic.options.wings))),
         queue=settings_in_wing(owner.settings) if owner is not None and is_owned else None,
         queues=over or msgspec.UNSET,
     )

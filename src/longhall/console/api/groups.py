@@ -13,6 +13,7 @@ from msgspec import Meta
 from longhall.cluster.placement.cluster_map import PAGE_TOPICS_MAX
 from longhall.console.api.asked import Asked, Reply
 from longhall.console.api.hosts import NodeNumber, begun
+from longhall.console.api.partition_moves import MOVE_ROUTES
 from longhall.console.api.service import Route
 from longhall.service.administration import AddGroup, BalanceGroups, MapCluster, RemoveGroup
 from longhall.service.router import Router
@@ -66,4 +67,5 @@ GROUP_ROUTES: Final = (
     Route("POST", "cluster/balance", balance_groups),
     Route("PUT", "cluster/wings/*", add_group),
     Route("DELETE", "cluster/wings/*", remove_group),
+    *MOVE_ROUTES,
 )

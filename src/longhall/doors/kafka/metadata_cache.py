@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, final
 
+from longhall.broker.configuration import TopicOptions
 from longhall.broker.partition import Partition
 
 CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -22,7 +23,7 @@ class MetadataCache:
 
     def __init__(self) -> None:
         self._placements: Sequence[object] = ()
-        self._entries: dict[tuple[str, int], tuple[bytes, int, bytes]] = {}
+        self._entries: dict[tuple[str, int], tuple[TopicOptions, int, bytes]] = {}
         self._bytes = 0
 
     def validate(self, placements: Sequence[object]) -> None:
@@ -34,7 +35,7 @@ class MetadataCache:
     def get(self, topic: str, version: int, route: list[Partition]) -> bytes | None:
         """The description of these partitions of the topic, in this version of the response."""
         found = self._entries.get((topic, version))
-        if found is None or found[0] != route[0].topic_id or found[1] != len(route):
+        if found is None or found[0] is not route[0].options or found[1] != len(route):
             return None
         return found[2]
 
@@ -49,7 +50,8 @@ class MetadataCache:
         if self._bytes > CACHE_BYTES_MAX:
             self._clear()
             self._bytes = len(encoded) + ENTRY_BYTES
-        self._entries[topic, version] = (route[0].topic_id, len(route), encoded)
+        # The options are replaced by every change of the configuration, and with every other topic of the name.
+        self._entries[topic, version] = (route[0].options, len(route), encoded)
 
     def _clear(self) -> None:
         self._entries.clear()

@@ -57,6 +57,8 @@ class Placements:
         placement = self._by_shard.get(shard.number)
         if placement is None:
             placement = self._by_shard[shard.number] = self._of_shard(shard)
+        if partition.epoch_base:
+            return placement._replace(epoch=partition.epoch_base + placement.epoch)
         return placement
 
     def of_shards(self) -> list[Placement]:

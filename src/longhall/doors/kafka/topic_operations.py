@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from longhall.broker import topic_administration
-from longhall.broker.configuration import LIST, PLACEMENT, SETTINGS, WINGS, defaults
+from longhall.broker.configuration import LIST, MOVES, PLACEMENT, SETTINGS, WINGS, defaults
 from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange, changed
 from longhall.broker.hall import Hall
 from longhall.broker.topic_placement import is_for_wings
@@ -222,7 +222,7 @@ def _changed(have: TopicConfiguration, changes: Sequence[ConfigurationChange]) -
     # A placement that is deleted is set to its default: unless it has that anyway, the broker says why not.
     explicit = [
         ConfigurationChange(change.name, ConfigurationAction.SET, have.defaults[change.name])
-        if change.action is ConfigurationAction.DELETE and change.name in (PLACEMENT, WINGS)
+        if change.action is ConfigurationAction.DELETE and change.name in (PLACEMENT, WINGS, MOVES)
         else change
         for change in changes
     ]

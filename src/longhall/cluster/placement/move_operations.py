@@ -1,0 +1,40 @@
+"""Operations of the hall's leader on both ends of a partition that moves between replication groups."""
+
+from __future__ import annotations
+
+from longhall.broker.partition_copy import CopyEnd, CopyPlace, LogPiece
+from longhall.cluster.rpc.operation import Operation
+
+
+class ReadPiece(Operation[LogPiece]):
+    """Read committed batches of the source from an offset on."""
+
+    place: CopyPlace
+    offset: int
+
+
+class AppendPiece(Operation[int]):
+    """Append batches to the copy if it ends at this offset; the reply is its end."""
+
+    place: CopyPlace
+    offset: int
+    piece: LogPiece
+
+
+class CompleteCopy(Operation[CopyEnd]):
+    """Give the copy the producers and the start of its fenced source."""
+
+    place: CopyPlace
+    piece: LogPiece
+
+
+class ProveCopy(Operation[CopyEnd]):
+    """The committed log of the new owner, and how many replicas are in sync."""
+
+    place: CopyPlace
+
+
+class DiscardCopy(Operation[None]):
+    """Have the group that is not the owner begin with an empty log."""
+
+    place: CopyPlace
