@@ -122,7 +122,7 @@ async def _bury_answer(
         message_id = bury(hall, letters, fields.reply_to, record, message=False)
         rider.write()
         if hall.usage.meter is not None:
-            hall.usage.meter.sent(letters.entry.name, 1, len(message.body))
+            hall.usage.meter.sent(letters.name, 1, len(message.body))
     queue.waiters.wake(1)
     await acknowledged(hall, *letters.acknowledgement(hall))
     await committed(hall, queue.shard)
