@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import Any, Final
 
-from longhall.broker.queues.dead_letters.move_bounds import MoveTarget
+from longhall.broker.queues.dead_letters import late_arrivals
 from longhall.broker.queues.outbox import arrivals
 from longhall.broker.queues.outbox.outbox_delivery import OutboxDelivery
-from longhall.names import CATALOGUE_SHARD
+from longhall.broker.queues.write import together
 from longhall.queues.outbox_events import OutboxBatch
 from longhall.service import placed_queues
-from longhall.shards.shard import ALL
 from simulation.bug import Bug
 
 _Replacements = list[tuple[Any, str, Any]]
@@ -65,13 +65,20 @@ def _choose_the_lane_anew() -> _Replacements:
     return [(placed_queues, "lane_of_moved", lane_of_moved)]
 
 
-def _wait_for_another_shard() -> _Replacements:
-    """What arrives for a deleted queue is acknowledged when another shard is committed."""
+def _bury_later() -> _Replacements:
+    """What arrives for a deleted queue is acknowledged, and written a moment later."""
+    good: Any = late_arrivals.bury
 
-    def acknowledgement(self: Any, hall: Any) -> Any:
-        return hall.shards[CATALOGUE_SHARD], ALL
+    def bury(hall: Any, letters: Any, name: str, record: Any, message: bool = True) -> str:
+        async def write() -> None:
+            await asyncio.sleep(0.3)
+            with together(hall):
+                good(hall, letters, name, record, message)
 
-    return [(MoveTarget, "acknowledgement", acknowledgement)]
+        hall.background.start("bury", write)
+        return "later"
+
+    return [(late_arrivals, "bury", bury)]
 
 
 OUTBOX_BUGS: Final[dict[str, Bug]] = {
@@ -87,11 +94,8 @@ OUTBOX_BUGS: Final[dict[str, Bug]] = {
     "send-under-a-new-number": Bug(
         "A message of an outbox is repeated under another identity.", "outbox", 4, _send_under_a_new_number
     ),
-    "wait-for-another-shard": Bug(
-        "A message for a deleted queue is acknowledged before its dead letter is committed.",
-        "outbox",
-        4,
-        _wait_for_another_shard,
+    "bury-later": Bug(
+        "A message for a deleted queue is acknowledged before its dead letter is written.", "outbox", 2, _bury_later
     ),
     "choose-the-lane-anew": Bug(
         "A repeat of an outbox goes to another lane than the message.", "outbox", 4, _choose_the_lane_anew
