@@ -209,7 +209,7 @@ def _forget_marks() -> list[tuple[Any, str, Any]]:
 
 
 def _take_old_receipts() -> list[tuple[Any, str, Any]]:
-    def row_of(self: Any, lane_id: int, offset: int, number: int) -> Any:
+    def row_of(self: Any, lane_id: int, offset: int, number: int, *, earlier: bool = False) -> Any:
         return self.state.lanes[lane_id].cursor.find(offset)
 
     return [(Queue, "_row_of", row_of)]

@@ -56,7 +56,7 @@ def _count_what_nobody_saw() -> _Replacements:
         if changes:
             self._groups.call(number, ChangeLeases(queue, changes))
 
-    def count_here(self: Any, queue: Any, deliveries: Any) -> None:
+    def count_here(self: Any, queue: Any, account: Any, deliveries: Any) -> None:
         started(change_leases(self._hall, queue, [(delivery.receipt, 0) for delivery in deliveries]))
 
     return [(PlacedReceive, "_return", count), (QueueService, "_return_undelivered", count_here)]
