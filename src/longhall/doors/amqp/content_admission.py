@@ -1,5 +1,6 @@
-"""The memory of message bodies and frames that have arrived in part: it counts in the budget of the process as bytes
-come. Before the connection is open it counts in the budget of clients that have not authenticated.
+"""The memory of message bodies that have arrived in part: it counts in the budget of the process as bytes come. Before
+the connection is open, frames that have arrived in part count in the budget of clients that have not authenticated;
+later they do not count: a frame has a bound, and a client must not lose its connection because of one.
 
 A connection whose bodies find no room is not read, or gives them up (`front.admission` has the rules). A whole message
 counts again where it is published.
@@ -38,6 +39,8 @@ class ContentAdmission:
 
     def hold_rest(self, size_bytes: int) -> None:
         """The frame that is not whole has so many bytes. A small one does not count."""
+        if self._budget is self._main:
+            return
         rest_bytes = size_bytes if size_bytes > SMALL_BYTES_MAX else 0
         more_bytes = rest_bytes - self._rest_bytes
         if more_bytes > 0:
