@@ -99,7 +99,6 @@ def test_without_its_key_nothing_is_taken_or_given(tmp_path: Path) -> None:
         for ask in (
             lambda: sqs.send_message(QueueUrl=url, MessageBody="in clear"),
             lambda: sqs.receive_message(QueueUrl=url),
-            lambda: sqs.create_queue(QueueName="other", Attributes={"SqsManagedSseEnabled": "true"}),
         ):
             with pytest.raises(ClientError, match="no master keys") as caught:
                 ask()
@@ -118,6 +117,9 @@ def test_a_queue_may_name_a_key_that_is_missing_but_takes_no_message_without_it(
             sqs.send_message(QueueUrl=url, MessageBody="in clear")
         assert caught.value.response["Error"]["Code"] == "KMS.NotFoundException"
         assert found_in(node.data, b"in clear") == []
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"SqsManagedSseEnabled": "true"})
+        with pytest.raises(ClientError, match="no master keys"):
+            sqs.send_message(QueueUrl=url, MessageBody="in clear")
         sqs.set_queue_attributes(QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/other"})
         sqs.set_queue_attributes(QueueUrl=url, Attributes={"KmsMasterKeyId": ""})
         sqs.send_message(QueueUrl=url, MessageBody="in clear")

@@ -1,6 +1,6 @@
 """The master keys that queues and topics may name, each with its provider: the file that the setting `keys` names.
 
-    managed = "orders"                       # The key behind SqsManagedSseEnabled=true; without it that is refused.
+    managed = "orders"                       # The key behind SqsManagedSseEnabled=true; without it nothing is taken.
 
     [providers.disk]
     kind = "file"

@@ -31,7 +31,7 @@ from longhall.front.sealing.messages import MessageSealer
 from longhall.front.sealing.publications import PublicationSealer
 from longhall.front.sealing.receiver import OpeningReceiver
 from longhall.queues.messages import Accepted, Delivery, Letter, LetterPage, MoveTask, Page, QueueView, WriteBack
-from longhall.queues.settings import MANAGED_KEY, QueueSettings
+from longhall.queues.settings import QueueSettings
 from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
 from longhall.service import seal_operations as seal_ops
@@ -309,7 +309,7 @@ class SealingGate:
 
     def _check_settings(self, op: ops.CreateQueue | ops.ConfigureQueue, caller: Caller) -> None:
         sealed = op.settings.sealed
-        if op.key_later and sealed != MANAGED_KEY:
+        if op.key_later:
             return  # Until the key exists, every message is refused.
         view = self._router.view(op.queue)
         if sealed and (view is None or view.settings.sealed != sealed):
