@@ -46,6 +46,7 @@ ALLOWED = {
     ("doors/amqp/connection.py", "start"): "ends with the connection, which a failure closes",
     ("doors/stomp/connection.py", "_begin"): "ends with the connection, which a failure closes",
     ("doors/kafka/request_tasks.py", "start"): REQUEST,
+    ("front/keys/key_command.py", "_run"): "the call waits for it, also if it is cancelled",
     ("front/sealing/data_keys.py", "_shared"): "a call that requests share; each of them has its error",
     ("doors/kafka/server.py", "_serve_message"): REQUEST,
     ("doors/sqs/server.py", "_start"): REQUEST,
