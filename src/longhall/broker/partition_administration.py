@@ -15,7 +15,7 @@ from longhall.broker.events import TopicConfigured
 from longhall.broker.feature_gates import check_moves
 from longhall.broker.hall import Hall
 from longhall.broker.queues.upkeep.side_topics import RETRY
-from longhall.broker.system_topics import refuse_system_topic
+from longhall.broker.system_topics import SYSTEM_TOPICS, refuse_system_topic
 from longhall.broker.topic_administration import commit_event, must_lead
 from longhall.errors import Code, LonghallError
 from longhall.queues.audit import SUFFIX as DELIVERIES
@@ -103,21 +103,30 @@ def movable_topic(hall: Hall, name: str) -> Topic:
     """The topic of this name. INVALID_REQUEST, with the reason, if its partitions cannot move."""
     topic = _topic(hall, name)
     refuse_system_topic(name)
-    options = topic.options
-    reason = ""
-    if hall.queues_on(topic.topic_id):
-        reason = "a queue or share group consumes it, and cursors do not move"
-    elif any(name.removesuffix(suffix) in hall.catalogue.queues.by_name for suffix in (DELIVERIES, RETRY)):
-        reason = "it is the audit or retry topic of a queue, and stays with it"
-    elif options.compacts:
-        reason = "it is compacted: a copy has to have every offset"
-    elif options.archive_required:
-        reason = "it is archived, and groups do not know the progress of the archive"
-    elif options.quota is not None and len(topic.partitions) > 1:
-        reason = "it has a quota over several partitions, which one group counts"
+    reason = why_it_stays(hall, topic, is_consumed=bool(hall.queues_on(topic.topic_id)))
     if reason:
         raise LonghallError(Code.INVALID_REQUEST, f"The partitions of '{name}' cannot move: {reason}.")
     return topic
+
+
+def why_it_stays(hall: Hall, topic: Topic, *, is_consumed: bool) -> str:
+    """Why the partitions of a topic cannot move; empty if they can. `is_consumed` says that a queue or share group
+    consumes it.
+    """
+    options = topic.options
+    if topic.name in SYSTEM_TOPICS:
+        return "it is a topic of Longhall itself"
+    if is_consumed:
+        return "a queue or share group consumes it, and cursors do not move"
+    if any(topic.name.removesuffix(suffix) in hall.catalogue.queues.by_name for suffix in (DELIVERIES, RETRY)):
+        return "it is the audit or retry topic of a queue, and stays with it"
+    if options.compacts:
+        return "it is compacted: a copy has to have every offset"
+    if options.archive_required:
+        return "it is archived, and the progress of its archive does not move"
+    if options.quota is not None and len(topic.partitions) > 1:
+        return "it has a quota over several partitions, which one group counts"
+    return ""
 
 
 def check_lanes(topic: Topic) -> None:

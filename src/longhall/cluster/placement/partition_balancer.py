@@ -22,7 +22,7 @@ import msgspec
 from longhall.broker.configuration import IN_THE_HALL
 from longhall.broker.feature_gates import MOVES_LEVEL
 from longhall.broker.hall import Hall
-from longhall.broker.partition_administration import movable_topic, moves_under_way
+from longhall.broker.partition_administration import moves_under_way, why_it_stays
 from longhall.cluster.placement.partition_mover import HALL, PartitionMover
 from longhall.cluster.placement.partition_plan import PlacedPartition, plan_balance
 from longhall.cluster.placement.placement_rules import home_of
@@ -121,6 +121,7 @@ class PartitionBalancer:
     def _placed(self) -> tuple[list[PlacedPartition], Counter[int]]:
         """The partitions in groups of hosts that can move, and the number of those that cannot, by group."""
         of_hosts = {wing.number for wing in self._groups.records.values() if home_of(wing)}
+        consumed = {queue.entry.topic_id for queue in self._hall.queues.values()}
         found: list[PlacedPartition] = []
         others: Counter[int] = Counter()
         for name, topic in self._hall.catalogue.topics.items():
@@ -128,18 +129,11 @@ class PartitionBalancer:
                 continue
             owners = owners_of(topic.options.wings, len(topic.partitions))
             here = [PlacedPartition(name, number, owner) for number, owner in enumerate(owners) if owner in of_hosts]
-            if here and self._can_move(name):
+            if here and not why_it_stays(self._hall, topic, is_consumed=topic.topic_id in consumed):
                 found += here
             else:
                 others.update(one.group for one in here)
         return found, others
-
-    def _can_move(self, name: str) -> bool:
-        try:
-            movable_topic(self._hall, name)
-        except LonghallError:
-            return False
-        return True
 
     async def _begin(self, moves: Iterable[PlacedPartition]) -> None:
         targets: dict[str, dict[int, int]] = {}
