@@ -62,8 +62,7 @@ def test_the_sequence_of_a_fifo_queue_is_the_same_through_both_doors(sqs: Any, a
         send(sqs, fifo, body, MessageGroupId="g", MessageDeduplicationId=body)
     (one,) = receive(sqs, fifo, MessageAttributeNames=["longhall.sequence"], AttributeNames=["SequenceNumber"])
     sequence = int(one["MessageAttributes"]["longhall.sequence"]["StringValue"])
-    number = one["Attributes"]["SequenceNumber"]
-    assert (number[0], int(number[1:])) == ("1", sequence)
+    assert sequence == int(one["Attributes"]["SequenceNumber"])
     delete(sqs, fifo, [one])
     (two,) = ask.good("POST", f"queues/{named(fifo)}/receive", {})["messages"]
     assert two["sequence"] > sequence

@@ -131,5 +131,5 @@ def _system_attributes(door: Door, delivery: Delivery) -> dict[str, str]:
 
 
 def sequence_number(sequence: int) -> str:
-    """A sequence number in twenty digits, the first not zero, so that texts sort like the numbers."""
-    return f"1{sequence:019d}"
+    """A sequence number in twenty digits, so that texts sort like the numbers."""
+    return f"{sequence:020d}"
