@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from longhall.broker import sealing
+from longhall.broker import seal_keys, sealing
 from longhall.front.sealing import messages
 from longhall.front.sealing.messages import MessageSealer
 from longhall.records.seal import TAG_BYTES
@@ -27,10 +27,9 @@ def _in_clear() -> _Replacements:
 
 def _rotation_forgets() -> _Replacements:
     """A new data key replaces the one before it, which has sealed what still waits."""
-    good: Any = sealing.encode_keys
 
-    def encode_keys(next_number: int, keys: list[Any]) -> Any:
-        return good(next_number, keys[-1:])
+    def encode_keys(next_number: int, keys: list[Any]) -> str:
+        return seal_keys.encode_keys(next_number, keys[-1:])
 
     return [(sealing, "encode_keys", encode_keys)]
 
