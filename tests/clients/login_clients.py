@@ -213,7 +213,11 @@ class _Curl(LoggedIn):
 
     def turn(self, text: str) -> str:
         queue = f"queues/{self._login.name}"
-        self._ask(["--json", json.dumps({"name": self._login.name})], "queues")
+        try:
+            self._ask(["--json", json.dumps({"name": self._login.name})], "queues")
+        except Refused as refused:
+            if "queue-exists" not in str(refused):
+                raise
         self._ask(["--json", json.dumps({"messages": [{"body": text}]})], f"{queue}/messages")
         (message,) = self._ask(["--json", json.dumps({"wait_ms": 10_000})], f"{queue}/receive")["messages"]
         self._ask(["--json", json.dumps({"receipts": [message["receipt"]]})], f"{queue}/settle")
