@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from simulation.bug import Bug, replaced
+from simulation.planted_access import ACCESS_BUGS
 from simulation.planted_accounts import ACCOUNT_BUGS
 from simulation.planted_amqp import AMQP_BUGS
 from simulation.planted_coordinators import COORDINATOR_BUGS
@@ -24,6 +25,7 @@ from simulation.planted_queues import QUEUE_BUGS
 from simulation.planted_repairs import REPAIR_BUGS
 from simulation.planted_replicas import REPLICA_BUGS
 from simulation.planted_scrubs import SCRUB_BUGS
+from simulation.planted_sealed import SEALED_BUGS
 from simulation.planted_shares import SHARE_BUGS
 from simulation.planted_topics import TOPIC_BUGS
 from simulation.planted_transactions import TRANSACTION_BUGS
@@ -51,6 +53,8 @@ PLANTED: Final[dict[str, Bug]] = {
     **AMQP_BUGS,
     **ACCOUNT_BUGS,
     **USAGE_BUGS,
+    **ACCESS_BUGS,
+    **SEALED_BUGS,
 }
 
 

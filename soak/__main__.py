@@ -1,11 +1,15 @@
 """`python -m soak`: kills of a node under load (`soak.kill`); `python -m soak cluster`: all faults of a cluster
-(`soak.storm`).
+(`soak.storm`); `python -m soak balancers`: a cluster behind two balancers (`soak.balancers`).
 """
 
 from __future__ import annotations
 
 import sys
 
-from soak import kill, storm
+from soak import balancers, kill, storm
 
-sys.exit(storm.main(sys.argv[2:]) if sys.argv[1:2] == ["cluster"] else kill.main())
+if sys.argv[1:2] == ["cluster"]:
+    sys.exit(storm.main(sys.argv[2:]))
+if sys.argv[1:2] == ["balancers"]:
+    sys.exit(balancers.main(sys.argv[2:]))
+sys.exit(kill.main())

@@ -23,7 +23,7 @@ from longhall.cli.exits import CommandError
 from longhall.console.cluster_view import ClusterView
 from longhall.coordination.ensemble import Ensemble
 from longhall.node.addresses import DOORS as NODE_DOORS
-from soak.field import LOOPBACK, Field, mount_memory
+from soak.field import LOOPBACK, Field, Segment, mount_memory
 from soak.node import Node
 from soak.wall import Wall, build
 
@@ -58,7 +58,7 @@ class Cluster:
         session_ms: int = 6000,
         zookeeper: Ensemble | None = None,
         path: str = "",
-        field: Field | None = None,
+        field: Field | Segment | None = None,
         servers: int = 1,
         secret: bool = True,
         settings: Mapping[str, str] | None = None,

@@ -20,6 +20,7 @@ from typing import Final, final
 
 MARK: Final = "LONGHALL_SOAK_ENCLOSED"
 LOOPBACK: Final = "127.0.0.1"
+INTERFACE: Final = "far"  # Of every host.
 _SPACES: Final = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 TRY_SECONDS_MAX: Final = 60.0
 RESIZES_MAX: Final = 20
@@ -89,23 +90,75 @@ class Field:
 
     def _lay_out(self, host: str) -> None:
         number = self._numbers[host]
-        # A namespace lasts as long as a process is in it; this one reports when it has entered.
-        holder = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", "ip link set lo up && echo && exec sleep infinity"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-        )
-        self._holders[host] = holder
-        assert holder.stdout is not None
-        if holder.stdout.readline() != b"\n":
-            raise FieldFailed("no namespace for a host")
+        holder = self._holders[host] = _hold_namespace()
         near, there = f"lh{number}", self.prefix(host)
-        _run("ip", "link", "add", near, "type", "veth", "peer", "name", "far", "netns", str(holder.pid))
+        _run("ip", "link", "add", near, "type", "veth", "peer", "name", INTERFACE, "netns", str(holder.pid))
         _run("ip", "address", "add", f"10.77.{number}.1/24", "dev", near)
         _run("ip", "link", "set", near, "up")
-        _run(*there, "ip", "address", "add", f"10.77.{number}.2/24", "dev", "far")
-        _run(*there, "ip", "link", "set", "far", "up")
+        _run(*there, "ip", "address", "add", f"10.77.{number}.2/24", "dev", INTERFACE)
+        _run(*there, "ip", "link", "set", INTERFACE, "up")
         _run(*there, "ip", "route", "add", "default", "via", f"10.77.{number}.1")
+
+
+@final
+class Segment:
+    """Hosts on one bridge, the clients among them (10.78.0.1): an address may move from one host to another."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        assert is_enclosed(), "a segment may not change the network of the machine"
+        self._numbers = {host: number for number, host in enumerate(hosts, start=11)}
+        self._holders: dict[str, subprocess.Popen[bytes]] = {}
+        _run("ip", "link", "set", "lo", "up")
+        _run("ip", "link", "add", "segment", "type", "bridge")
+        _run("ip", "address", "add", "10.78.0.1/24", "dev", "segment")
+        _run("ip", "link", "set", "segment", "up")
+        for host, number in self._numbers.items():
+            holder = self._holders[host] = _hold_namespace()
+            near, there = f"lh{number}", self.prefix(host)
+            _run("ip", "link", "add", near, "type", "veth", "peer", "name", INTERFACE, "netns", str(holder.pid))
+            _run("ip", "link", "set", near, "master", "segment", "up")
+            _run(*there, "ip", "link", "set", INTERFACE, "up")
+            self.reset_addresses(host)
+
+    def address(self, host: str) -> str:
+        return f"10.78.0.{self._numbers[host]}"
+
+    def prefix(self, host: str) -> list[str]:
+        """The command prefix that runs a program on that host."""
+        return ["nsenter", f"--net=/proc/{self._holders[host].pid}/ns/net"]
+
+    def run(self, host: str, *command: str) -> str:
+        """The output of a command on a host."""
+        return _run(*self.prefix(host), *command)
+
+    def unplug(self, host: str) -> None:
+        """Take a host off the bridge, as if it had lost its power."""
+        _run("ip", "link", "set", f"lh{self._numbers[host]}", "down")
+
+    def plug(self, host: str) -> None:
+        _run("ip", "link", "set", f"lh{self._numbers[host]}", "up")
+
+    def reset_addresses(self, host: str) -> None:
+        """Leave a host its own address only, as after a start."""
+        there = self.prefix(host)
+        _run(*there, "ip", "address", "flush", "dev", INTERFACE)
+        _run(*there, "ip", "address", "add", f"{self.address(host)}/24", "dev", INTERFACE)
+
+    def has_address(self, host: str, address: str) -> bool:
+        return f" {address}/" in self.run(host, "ip", "-4", "address", "show", "dev", INTERFACE)
+
+
+def _hold_namespace() -> subprocess.Popen[bytes]:
+    """A process in a network namespace of its own: the namespace lasts as long as a process is in it."""
+    holder = subprocess.Popen(
+        ["unshare", "--net", "sh", "-c", "ip link set lo up && echo && exec sleep infinity"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    if holder.stdout.readline() != b"\n":  # It reports when it has entered.
+        raise FieldFailed("no namespace for a host")
+    return holder
 
 
 def mount_memory(directory: Path, size_bytes: int) -> None:
@@ -141,10 +194,11 @@ def limit_files(directory: Path, left: int | None) -> None:
     raise FieldFailed(f"the files of {directory} could not be limited")
 
 
-def _run(*command: str) -> None:
+def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise FieldFailed(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
 
 
 def _try() -> None:

@@ -29,6 +29,7 @@ class Law(NamedTuple):
     stamped: bool = False  # Messages have stamps, and late ones go to the head.
     lapses: bool = False  # The same delay follows the end of a lease.
     placement: str = ""  # The placement in wings, if any.
+    sealed: bool = False
 
     @property
     def is_spread(self) -> bool:

@@ -79,12 +79,17 @@ class RunningNode:
 
 async def start_node(world: SimulatedWorld) -> Running:
     """Recover the node and open its doors."""
+    return (await start_with(world, settings_for(world)))[0]
+
+
+async def start_with(world: SimulatedWorld, settings: Settings) -> tuple[Running, Node]:
+    """The same with other settings; the node too, for what no door offers."""
     failure: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
 
     def fail(error: OSError) -> None:
         if not failure.done():
             failure.set_result(error)
 
-    node = Node(world, settings_for(world))
+    node = Node(world, settings)
     await node.start(fail)
-    return RunningNode(node, failure)
+    return RunningNode(node, failure), node

@@ -13,6 +13,7 @@ from simulation.scenarios.sqs_client import arn_of
 ATTEMPTS_MAX: Final = 3
 TIME_TO_LIVE_S: Final = 12.0
 PART_MESSAGES: Final = 600
+MASTER_KEY: Final = "house"  # Of sealed queues.
 
 PLAIN: Final = Law("plain")
 ORDERED: Final = Law("ordered.fifo", fifo=True)
@@ -43,6 +44,9 @@ SHARED: Final = Law("shared", placement="share")
 URGENT: Final = Law("urgent", placement="any-host")
 USUAL: Final = Law("usual")
 USUAL_LINES: Final = Law("usual.fifo", fifo=True)
+SEALED: Final = Law("sealed", attempts_max=ATTEMPTS_MAX, dead="sealed-dead", retry_s=1.5, sealed=True)
+SEALED_DEAD: Final = Law("sealed-dead")  # In clear by itself: its letters keep the seal of their source.
+SEALED_LINES: Final = Law("sealed.fifo", fifo=True, sealed=True)
 SINGLE: Final = Law("single", one_by_one=True)
 
 
@@ -81,5 +85,6 @@ def settings_of(law: Law) -> QueueSettings:
         shrink_at=1,
         shrink_after_ms=2_000,
         retry=RetryPolicy(first_ms=int(law.retry_s * 1000), lapsed=law.lapses) if law.retry_s else None,
+        sealed=MASTER_KEY if law.sealed else "",
         dead_letters=DeadLetters(queue=law.dead, attempts_max=law.attempts_max) if law.dead else None,
     )

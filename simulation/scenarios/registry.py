@@ -18,6 +18,7 @@ from typing import Final
 from simulation.checkers.sends import Place
 from simulation.checkers.topic_state import KeyOracle, RetentionOracle
 from simulation.replicas.log_scenarios import REPLICA_SCENARIOS
+from simulation.scenarios.access import ACCESS_SCENARIOS
 from simulation.scenarios.accounts import ACCOUNT_SCENARIOS
 from simulation.scenarios.amqp import AMQP_SCENARIOS
 from simulation.scenarios.clusters import CLUSTER_SCENARIOS
@@ -36,6 +37,7 @@ from simulation.scenarios.queues import QUEUE_SCENARIOS
 from simulation.scenarios.repairs import REPAIR_SCENARIOS
 from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.scenarios.scrubs import SCRUB_SCENARIOS
+from simulation.scenarios.sealed import SEALED_SCENARIOS
 from simulation.scenarios.single_node_run import SingleNodeRun, places_of
 from simulation.scenarios.upgrades import VERSION_SCENARIOS
 from simulation.scenarios.usage import USAGE_SCENARIOS
@@ -162,4 +164,6 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **AMQP_SCENARIOS,
     **ACCOUNT_SCENARIOS,
     **USAGE_SCENARIOS,
+    **ACCESS_SCENARIOS,
+    **SEALED_SCENARIOS,
 }

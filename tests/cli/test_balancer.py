@@ -87,7 +87,8 @@ def test_haproxy_accepts_it(options: HaproxyOptions, tmp_path: Path) -> None:
     assert "warning" not in done.stderr.lower(), done.stderr
 
 
-def test_keepalived_accepts_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asks_by_script", [False, True])
+def test_keepalived_accepts_it(tmp_path: Path, asks_by_script: bool) -> None:
     program = shutil.which("keepalived") or shutil.which("keepalived", path="/usr/sbin")
     if program is None:
         leave_out("keepalived is not installed; on Debian: apt-get install keepalived")
@@ -95,7 +96,8 @@ def test_keepalived_accepts_it(tmp_path: Path) -> None:
     if not interfaces:
         leave_out("keepalived checks the interface, and this machine has none but loopback")
     file = tmp_path / "keepalived.conf"
-    file.write_text(keepalived_configuration(KEEPALIVED._replace(interface=interfaces[0])))
+    options = KEEPALIVED._replace(interface=interfaces[0], asks_by_script=asks_by_script)
+    file.write_text(keepalived_configuration(options))
     done = subprocess.run([program, "-t", "-f", str(file)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -15,6 +15,7 @@ from longhall.directory.directory import Directory
 from longhall.directory.events import DirectoryChanged, DirectoryEntry
 from longhall.front.guard import AccessGuard
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
+from longhall.service.access_operations import ChangeAccess
 
 NEWER: dict[str, Any] = {"subject": "user:ann", "action": "teleport", "kind": "topic", "name": "t", "allow": False}
 
@@ -52,6 +53,36 @@ def test_an_allow_allows_nothing_and_denies_nothing() -> None:
     guard = _guard(msgspec.msgpack.encode({**NEWER, "allow": True}))
     assert _reads(guard, "ann")
     assert not guard.allows(Caller(identity="ann", kind=USER_KIND), AccessAction.WRITE, Kind.TOPIC, "t")
+
+
+def test_an_allow_with_a_condition_that_is_not_known_allows_nothing() -> None:
+    rule = {"subject": "user:ann", "action": "write", "kind": "topic", "name": "t", "allow": True}
+    guard = _guard(msgspec.msgpack.encode({**rule, "weekdays": ["monday"]}))
+    assert not guard.allows(Caller(identity="ann", kind=USER_KIND), AccessAction.WRITE, Kind.TOPIC, "t")
+    assert _reads(guard, "ann"), "other rules hold"
+    assert guard.unreadable == {"rule1"}
+    assert _guard(msgspec.msgpack.encode(rule)).allows(
+        Caller(identity="ann", kind=USER_KIND), AccessAction.WRITE, Kind.TOPIC, "t"
+    )
+
+
+def test_a_deny_with_a_condition_that_is_not_known_holds_without_it() -> None:
+    rule = {**NEWER, "action": "read", "weekdays": ["monday"]}
+    guard = _guard(msgspec.msgpack.encode(rule))
+    assert not _reads(guard, "ann")
+    assert guard.allows(Caller(identity="ann", kind=USER_KIND), AccessAction.READ, Kind.TOPIC, "other")
+    assert guard.unreadable == frozenset()
+
+
+def test_a_leader_refuses_to_store_a_rule_without_its_new_condition() -> None:
+    newer = {"subject": "user:ann", "action": "read", "kind": "topic", "name": "t", "allow": True, "weekdays": []}
+    known = AccessRule(subject="user:ann", action=AccessAction.READ, kind=Kind.TOPIC, name="t")
+    sent = msgspec.to_builtins(ChangeAccess(added=[known], removed=[]))
+    assert msgspec.convert(sent, ChangeAccess).added == [known]
+    index = next(place for place, field in enumerate(sent) if field == [msgspec.to_builtins(known)])
+    sent[index] = [newer]
+    with pytest.raises(msgspec.ValidationError, match="weekdays"):
+        msgspec.convert(sent, ChangeAccess)
 
 
 def test_it_is_logged_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:

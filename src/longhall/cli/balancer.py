@@ -88,6 +88,10 @@ def keepalived(
     ],
     priority: Annotated[int, typer.Option(min=1, max=254, help="The highest one has the address.")] = 100,
     router_id: Annotated[int, typer.Option(min=1, max=255, help="One number for all balancers of this address.")] = 51,
+    in_container: Annotated[
+        bool,
+        typer.Option("--in-container", help="Ask for HAProxy by a script, every second.", show_default=False),
+    ] = False,
 ) -> None:
     """Print a configuration of keepalived: two balancers share a virtual address, and one takes over from the other."""
     try:
@@ -98,10 +102,8 @@ def keepalived(
         raise CommandError(str(error)) from None
     if own in peers:
         raise CommandError(f"{own} is this balancer, and no --peer of it")
-    print(
-        keepalived_configuration(KeepalivedOptions(virtual_address, interface, own, tuple(peers), priority, router_id)),
-        end="",
-    )
+    options = KeepalivedOptions(virtual_address, interface, own, tuple(peers), priority, router_id, in_container)
+    print(keepalived_configuration(options), end="")
 
 
 def _nodes(view: ClusterView, every_node: bool) -> list[BalancedNode]:

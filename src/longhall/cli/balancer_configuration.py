@@ -151,11 +151,28 @@ class KeepalivedOptions(NamedTuple):
     peers: tuple[str, ...]  # and of the others.
     priority: int = 100
     router_id: int = 51
+    asks_by_script: bool = False  # Whether HAProxy runs is asked every second; otherwise the kernel tells it at once.
+
+
+_BY_KERNEL: Final = """vrrp_track_process haproxy {
+    process haproxy
+    quorum 1
+}"""
+_BY_SCRIPT: Final = """vrrp_script haproxy {
+    script "/usr/bin/pgrep -x haproxy"
+    interval 1
+    timeout 1
+    fall 1
+    rise 1
+    user root
+}"""
 
 
 def keepalived_configuration(options: KeepalivedOptions) -> str:
     """A configuration for keepalived 2.2 and later: the address moves within half a second after a balancer dies."""
     peers = "".join(f"        {peer}\n" for peer in options.peers)
+    watched = _BY_SCRIPT if options.asks_by_script else _BY_KERNEL
+    track = "track_script" if options.asks_by_script else "track_process"
     return f"""# keepalived for a balancer of Longhall: of those with HAProxy running,
 # the one of the highest priority has the address.
 # Made by `longhall balancer keepalived`; each balancer has its own, with another priority.
@@ -163,10 +180,7 @@ global_defs {{
     vrrp_version 3
 }}
 
-vrrp_track_process haproxy {{
-    process haproxy
-    quorum 1
-}}
+{watched}
 
 vrrp_instance longhall {{
     state BACKUP
@@ -181,7 +195,7 @@ vrrp_instance longhall {{
     virtual_ipaddress {{
         {options.virtual_address}
     }}
-    track_process {{
+    {track} {{
         haproxy
     }}
 }}

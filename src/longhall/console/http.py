@@ -107,6 +107,7 @@ class HttpServer(HttpGate):
         self.body_bytes_max = 0 if service is None else service.body_bytes_max
         self._routes = routes
         self._service = service
+        self._pages: list[Service] = []
         self._connections_max = connections_max or (CONNECTIONS_MAX if service is None else SERVICE_CONNECTIONS_MAX)
         self._per_address_max = connections_per_address_max
         self._per_address: Counter[str] = Counter()
@@ -129,6 +130,10 @@ class HttpServer(HttpGate):
         """Add a route."""
         self._routes = {**self._routes, path: handler}
 
+    def serve_also(self, pages: Service) -> None:
+        """Let another service answer below its path. Its requests count in the memory of the first one."""
+        self._pages.append(pages)
+
     def close(self) -> None:
         """Close the listener and all connections."""
         if self._listener is not None:
@@ -145,6 +150,8 @@ class HttpServer(HttpGate):
         if self._service is None:
             return
         self._service.close()
+        for pages in self._pages:
+            pages.close()
         for task in list(self._waiting):
             task.cancel()
         for _ in range(int(seconds / DRAIN_STEP_SECONDS)):
@@ -220,14 +227,14 @@ class HttpServer(HttpGate):
             call.ready(_written(plain(HTTPStatus.BAD_REQUEST, "this is no address"), closes=True))
             return
         path = (url.path or b"/").decode("latin-1")
-        service = self._service
+        service = self._service_of(path)
         if call.connection in self._reserved:
             call.closes = True
             if path not in self._routes:
                 busy = refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again later")
                 call.ready(_written(busy._replace(headers="Retry-After: 1\r\n"), closes=True))
                 return
-        if service is not None and path.startswith(service.prefix):
+        if service is not None:
             query = (url.query or b"").decode("latin-1")
             login = service.login(call)
             if login is None:
@@ -265,6 +272,14 @@ class HttpServer(HttpGate):
             return
         call.on_close = None  # From here on the request decides whether it may be cancelled.
         self._begin(service, call, path, query)
+
+    def _service_of(self, path: str) -> Service | None:
+        if self._service is not None and path.startswith(self._service.prefix):
+            return self._service
+        for pages in self._pages:
+            if path == pages.prefix or path.startswith(f"{pages.prefix}/"):
+                return pages
+        return None
 
     def _employ(self, call: HttpCall, work: Coroutine[Any, Any, None], waits: bool) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -77,8 +77,10 @@ class Pattern(StrEnum):
     REGEX = "regex"
 
 
-class AccessRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule. A `host` restricts a regular expression to the names of one virtual host, which it then sees alone."""
+class _RuleFields(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a rule. A later version may add fields that narrow a rule, such as conditions, and no others:
+    a version that does not know them then denies too much and never too little.
+    """
 
     subject: str
     action: AccessAction
@@ -91,6 +93,14 @@ class AccessRule(msgspec.Struct, frozen=True, kw_only=True):
     tls: bool | None = None
     from_ms: int = 0
     until_ms: int = 0  # 0 for ever.
+
+
+class AccessRule(_RuleFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One rule. A `host` restricts a regular expression to the names of one virtual host, which it then sees alone.
+
+    Unlike other structures that are stored or sent, a rule with an unknown field is not decoded: an allow rule without
+    one of its conditions would allow more than was meant.
+    """
 
     @property
     def is_conditional(self) -> bool:
@@ -139,11 +149,18 @@ def encode_rule(rule: AccessRule) -> bytes:
 
 
 def decode_rule(value: bytes) -> AccessRule | None:
-    """The rule of an entry; None if a newer version wrote what this one does not understand."""
+    """The rule of an entry; None if a newer version wrote what this one does not understand. A deny rule with unknown
+    fields is read without them: it denies at least what was meant.
+    """
     try:
         return _rules.decode(value)
     except msgspec.MsgspecError:
+        pass
+    try:
+        known = _known_fields.decode(value)
+    except msgspec.MsgspecError:
         return None
+    return None if known.allow else AccessRule(**msgspec.structs.asdict(known))
 
 
 def denied_subject(value: bytes) -> str | None:
@@ -192,6 +209,7 @@ def decode_roles(value: bytes) -> tuple[str, ...]:
 
 _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 _rules: Final = msgspec.msgpack.Decoder(AccessRule)
+_known_fields: Final = msgspec.msgpack.Decoder(_RuleFields)
 _unread_rules: Final = msgspec.msgpack.Decoder(_UnreadRule)
 _roles: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 

@@ -52,7 +52,7 @@ class User(msgspec.Struct, array_like=True, frozen=True):
     administrator: bool = False
     created_ms: int = 0
     scram: tuple[ScramKey, ...] = ()
-    changed_ms: int = 0  # Of the credentials.
+    changed_ms: int = 0  # Of the credentials; also the time of disabling.
 
     def keys_of(self, mechanism: str, now_ms: int) -> list[ScramKey]:
         """The valid keys of a mechanism, the newest first."""

@@ -1,7 +1,8 @@
 """Authentication: who a client is, from what it shows. Every door asks here, and all doors of a process share it.
 
     shown                                  checked against
-    user and password                      SCRAM keys of the user (PBKDF2), or a token of the user as the password
+    user and password                      SCRAM keys of the user (PBKDF2), or a token of the user as the password, of
+                                           the directory or of the identity provider
     access key and secret                  the file of credentials, or the sealed secret of the directory
     SCRAM proof                            SCRAM keys of the user
     SigV4 signature                        the secret of the access key, from the file or unsealed
@@ -109,6 +110,7 @@ class Authenticator:
         self.audit = audit  # None: logins are not recorded.
         self.failed_logins = FailedLogins()
         self.preparing: Counter[str] = Counter()  # Logins whose hash is being computed, by address.
+        self.has_token_logins = False  # True if a client has shown a token, which ends, as its password.
         self._clock = clock
         self._secret = hmac.digest(secret, b"longhall authentication", "sha256")
         self._janitor = janitor
@@ -269,6 +271,16 @@ class Authenticator:
             return None
         return TokenLogin(principal, verified.until_ms)
 
+    def check_token_password(self, user: str, token: str) -> Principal | None:
+        """The principal of a token of the identity provider that is shown as a password, with the user that it names or
+        with none.
+        """
+        login = self.check_bearer(token)
+        if login is None or user not in ("", login.principal.user):
+            return None
+        self.has_token_logins = True
+        return login.principal._replace(until_ms=login.until_ms)
+
     # Principals
 
     def principal_of_user(self, user: str) -> Principal | None:
@@ -284,7 +296,12 @@ class Authenticator:
 
     def is_current(self, principal: Principal) -> bool:
         """True if a client that has logged in before may go on. Anonymous clients are the door's matter."""
-        if principal.is_anonymous or principal == self._principal(principal.user):
+        if principal.is_anonymous:
+            return True
+        if not is_valid(principal.until_ms, self.now_ms()):
+            return False
+        current = self._principal(principal.user)
+        if current is not None and principal.is_same(current):
             return True
         is_key = self.credentials is not None and self.credentials.secret(principal.user) is not None
         return is_key and principal == principal_of_key(principal.user)
@@ -334,6 +351,12 @@ class DoorAuthentication:
     def check(self, user: str, password: str, address: str) -> Principal | None:
         """The principal of a login, also if the door does not ask; None if it is refused."""
         authenticator, now_ms = self.authenticator, self.authenticator.now_ms()
+        if authenticator.provider is not None and is_web_token(password):
+            principal = authenticator.check_token_password(user, password)
+            if principal is None and self.is_shut_out(address, user):
+                return None
+            self.note(principal, user, address, now_ms)
+            return principal
         remembered = authenticator.is_remembered(user, password)
         if not remembered and self.is_shut_out(address, user):
             return None

@@ -30,10 +30,10 @@ class FailedLogins:
         self._failures: dict[tuple[str, str], tuple[int, int]] = {}  # Count and last time, in the order of that time.
 
     def is_shut_out(self, address: str, user: str, now_ms: int) -> bool:
-        """True if a login is refused unseen."""
-        return self._is_over((address, user), FREE_FAILURES, now_ms) or self._is_over(
-            (address, ""), FREE_FAILURES_OF_ADDRESS, now_ms
-        )
+        """True if a login is refused unseen. Without a user, as with a token, only those of the address count."""
+        if user and self._is_over((address, user), FREE_FAILURES, now_ms):
+            return True
+        return self._is_over((address, ""), FREE_FAILURES_OF_ADDRESS, now_ms)
 
     def _is_over(self, key: tuple[str, str], free: int, now_ms: int) -> bool:
         count, last_ms = self._failures.get(key, (0, 0))

@@ -34,6 +34,11 @@ class Principal(NamedTuple):
     tenant: str
     user: str
     kind: str
+    until_ms: int = 0  # When the token that was shown as a password ends; 0: what was shown does not end by itself.
+
+    def is_same(self, other: Principal) -> bool:
+        """True if this is the same client with the same rights, whatever it has shown."""
+        return self[:3] == other[:3]
 
     @property
     def is_anonymous(self) -> bool:

@@ -55,7 +55,7 @@ from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower
 from longhall.node.client_limits import NodeLimits
 from longhall.node.cluster_node import ClusterNode
-from longhall.node.credentials import Known
+from longhall.node.credentials import known_of
 from longhall.node.data_directory import identity_of_leader, identity_of_lone_node, tell_recovery
 from longhall.node.directory_follower import DirectoryFollower
 from longhall.node.group_process import PARTITIONS_APART
@@ -75,6 +75,7 @@ from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls
 from longhall.node.topic_writers import TopicWriters
+from longhall.node.web_login import web_login
 from longhall.node.workers import Workers
 from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
@@ -108,7 +109,7 @@ class Node:
         self.world = world
         self.settings = settings
         self.tls = tls if tls is not None else NodeTls(settings, world.network)
-        self.known = Known(settings.credentials, settings.keys)
+        self.known = known_of(world, settings)
         self.colleagues = colleagues  # The view of the other workers; None for a node without workers.
         self.keeps = colleagues is None or colleagues.leads_here  # True if this process owns the data directory.
         if place is not None:
@@ -179,9 +180,14 @@ class Node:
         routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *KEY_ROUTES, *self._management.routes)
         logins = self.authentication.door("http", settings.http)
         closed = closed_api(settings, settings.http)
-        api = Api(self.service, routes, budget, logins, closed, access=self.guard, rates=limits.rates)
+        pages = web_login(world, settings, self.hall.queue_secret, logins, budget)
+        sessions = pages.sessions
+        api = Api(
+            self.service, routes, budget, logins, closed, access=self.guard, rates=limits.rates, sessions=sessions
+        )
         per_address_max = settings.connections_per_address_max
         self._console: HttpServer = open_console(self.status, world.clock, registry, api, per_address_max)
+        self._console.serve_also(pages)
         self.status.doors = [
             *self.doors.sources(),
             self._http_status,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.background import BackgroundTasks, cancel
 from longhall.directory.directory import Directory, DirectoryObserver
@@ -25,6 +25,8 @@ from longhall.node.settings import Settings
 
 if TYPE_CHECKING:
     from longhall.world.ports import World
+
+TOKENS_CHECK_S: Final = 1.0  # Connections whose token has ended are closed within this time.
 
 
 @final
@@ -54,18 +56,27 @@ class NodeAuthentication(DirectoryObserver):
         self._closers: list[Callable[[], None]] = []
         self._is_closing = False
         self._reading: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         directory.observers.append(self)
 
     def start(self, background: BackgroundTasks) -> None:
-        """Read the keys of the identity provider, now and from time to time."""
+        """Read the keys of the identity provider, now and from time to time, and end logins with their tokens."""
         if self.authenticator.provider is not None and self._reading is None:
             self._reading = background.start("read the identity provider's keys", self.authenticator.provider.run)
+            self._ending = background.start("end logins with their tokens", self._end_logins)
 
     async def stop(self) -> None:
-        """Read them no more."""
+        """Do neither any more."""
         await cancel(self._reading)
-        self._reading = None
+        await cancel(self._ending)
+        self._reading = self._ending = None
+
+    async def _end_logins(self) -> None:
+        while True:
+            await asyncio.sleep(TOKENS_CHECK_S)
+            if self.authenticator.has_token_logins:
+                self.check_connections()
 
     def door(self, name: str, address: str) -> DoorAuthentication:
         """Authentication of the door with this name and address."""

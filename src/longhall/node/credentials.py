@@ -16,6 +16,8 @@ from longhall.errors import LonghallError
 from longhall.front.credentials import Credentials, read_credentials
 from longhall.front.keys.master_keys import MasterKeys, read_keys
 from longhall.node.files import read_text
+from longhall.node.settings import Settings
+from longhall.world.ports import World
 
 CREDENTIALS: Final = "credentials"
 KEYS: Final = "keys"
@@ -29,7 +31,13 @@ _Entries = TypeVar("_Entries", bound=Sized)
 class Known:
     """The contents of the two files, as last read; None for a file that no setting names."""
 
-    def __init__(self, credentials_file: str | None, keys_file: str | None) -> None:
+    def __init__(
+        self,
+        credentials_file: str | None,
+        keys_file: str | None,
+        now_s: Callable[[], float] = time.monotonic,
+        randomness: Callable[[int], bytes] = os.urandom,
+    ) -> None:
         """Raises LonghallError with one line that says what to do."""
         self._credentials_file = credentials_file
         self._keys_file = keys_file
@@ -39,7 +47,11 @@ class Known:
             self.credentials = Credentials(read_credentials(read_text(CREDENTIALS, credentials_file, private=True)))
         if keys_file:
             self.keys = MasterKeys(
-                read_keys(_read_private(keys_file)), _read_private, time.monotonic, _timestamp, os.urandom
+                read_keys(_read_private(keys_file)),
+                _read_private,
+                now_s,
+                _timestamp,
+                randomness,
             )
 
     def reload(self) -> None:
@@ -59,6 +71,12 @@ class Known:
                 _log.error("the keys could not be read again; the old ones stay in force", extra={"reason": str(error)})
             else:
                 _log.info("the keys were read again", extra={"keys": len(self.keys)})
+
+
+def known_of(world: World, settings: Settings) -> Known:
+    """The files that the settings name, with the clock and the randomness of a world."""
+    clock = world.clock
+    return Known(settings.credentials, settings.keys, lambda: clock.monotonic_ms() / 1000, world.entropy.bytes)
 
 
 def _read_private(path: str) -> str:

@@ -12,7 +12,7 @@ from longhall.node.security_settings import OidcSettings
 def identity_provider_of(settings: OidcSettings) -> IdentityProvider | None:
     """The identity provider; None if there is none. INVALID_CONFIGURATION if the settings do not fit together."""
     if not settings.issuer:
-        if settings.audience or settings.keys:
+        if settings.audience or settings.keys or settings.client_id:
             raise LonghallError(
                 Code.INVALID_CONFIGURATION, "oidc.issuer is missing, without which no token is accepted"
             )

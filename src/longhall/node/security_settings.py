@@ -116,3 +116,26 @@ class OidcSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "The provider's keys are read again after this time, and earlier for an unknown key.", SECOND, most=DAY
         ),
     ] = 5 * MINUTE
+    client_id: Annotated[
+        str,
+        Meta(max_length=255, description="The id of this cluster at the provider: browsers can log in there (/login)."),
+    ] = ""
+    client_secret: Annotated[
+        str | None, Meta(description="The file with the client's secret (mode 600); without one it is a public client.")
+    ] = None
+    public_url: Annotated[
+        str,
+        Meta(
+            max_length=2048,
+            description="The URL at which browsers reach this door; the provider sends them back there.",
+        ),
+    ] = ""
+
+
+class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The pages of the HTTP door."""
+
+    session_ms: Annotated[
+        int,
+        duration("A browser that has logged in has to do so again after this time.", least=MINUTE, most=30 * DAY),
+    ] = 8 * 60 * MINUTE

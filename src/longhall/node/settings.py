@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from longhall.node.section_settings import CleanerSettings, ConsumerGroupSettings, SqsSettings
-from longhall.node.security_settings import OidcSettings, ProxySettings, TlsSettings
+from longhall.node.security_settings import ConsoleSettings, OidcSettings, ProxySettings, TlsSettings
 from longhall.node.setting_kinds import DAY, DURATION, GIB, KIB, MIB, MINUTE, SECOND, YEAR, address, duration, size
 
 
@@ -378,6 +378,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tls: TlsSettings = TlsSettings()
     proxy: ProxySettings = ProxySettings()
     oidc: OidcSettings = OidcSettings()
+    console: ConsoleSettings = ConsoleSettings()
     cleaner: CleanerSettings = CleanerSettings()
     consumer_groups: ConsumerGroupSettings = ConsumerGroupSettings()
     sqs_limits: SqsSettings = SqsSettings()

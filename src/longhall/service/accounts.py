@@ -160,7 +160,10 @@ class AccountService(DirectoryObserver):
         user = self._user(op.name)
         if not op.enabled:
             self._check_last(op.name, caller)
-        await self._commit([entry_of(op.name, msgspec.structs.replace(user, enabled=op.enabled))])
+        # Sessions of browsers from before do not come back when the user is enabled again.
+        changed_ms = user.changed_ms if op.enabled else self._now_ms()
+        changed = msgspec.structs.replace(user, enabled=op.enabled, changed_ms=changed_ms)
+        await self._commit([entry_of(op.name, changed)])
 
     async def _set_administrator(self, op: ops.SetAdministrator, caller: Caller) -> None:
         user = self._user(op.name)

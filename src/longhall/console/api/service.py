@@ -37,6 +37,7 @@ from longhall.front.identity import ANONYMOUS, Principal, caller_of, is_encrypte
 from longhall.front.origins import Origin
 from longhall.front.rate_limits import RateLimited, RateLimits
 from longhall.front.refused_requests import RefusedRequests
+from longhall.front.web_sessions import WebSessions
 from longhall.service.router import Router
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -128,9 +129,11 @@ class Api:
         dialect: Dialect | None = None,
         access: AccessGuard | None = None,
         rates: RateLimits | None = None,
+        sessions: WebSessions | None = None,
     ) -> None:
         self._access = access
         self._throttling = ApiThrottling(rates) if rates is not None else None
+        self._sessions = sessions  # Of browsers; None: this API takes no cookies.
         self.budget = budget
         self._service = service
         self._authentication = authentication
@@ -168,6 +171,9 @@ class Api:
         """See `console.http.Service`."""
         try:
             who = self._dialect.who(call.headers, call.connection.peer, call.connection.origin)
+            if who is None and self._sessions is not None and b"authorization" not in call.headers:
+                tls = is_encrypted(call.connection.origin)
+                who = self._sessions.of_request(call.method, call.headers, tls=tls)
         except LonghallError as error:
             return Work(_answered(self._dialect.refuse(error)), False)
         refusal = self._refusal(call, who)
@@ -276,7 +282,10 @@ class Api:
             return self._dialect.refused(HTTPStatus.FORBIDDEN, line)
         if who is None:
             line = "show a user and its password (or an access key and its secret) as HTTP Basic, or a token as Bearer"
-            return self._dialect.refused(HTTPStatus.UNAUTHORIZED, line)
+            refused = self._dialect.refused(HTTPStatus.UNAUTHORIZED, line)
+            # A page of the console has its own log-in: the browser must not ask.
+            is_of_page = headers.get(b"sec-fetch-mode", b"navigate") != b"navigate"
+            return refused._replace(headers="") if is_of_page else refused
         call.connection.know()
         if call.body and not self._dialect.accepts(
             headers.get(b"content-type", b"").partition(b";")[0].strip().lower()

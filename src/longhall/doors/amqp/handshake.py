@@ -88,7 +88,10 @@ class Handshake:
     def update(self, secret: bytes) -> bool:
         """Check a new secret of the same user."""
         principal = self._login(self.user, secret.decode(errors="replace"))
-        return principal is not None and principal == self.principal
+        if principal is None or self.principal is None or not principal.is_same(self.principal):
+            return False
+        self.principal = principal  # A newer token ends later.
+        return True
 
     def _start(self, arguments: Arguments) -> None:
         properties, mechanism, response, _ = arguments

@@ -159,11 +159,12 @@ class SaslSession:
 
     def _logged_in(self, principal: Principal, now_s: float, token: bytes = b"", until_ms: int = 0) -> SaslStep:
         """`until_ms`: when what the client has shown ends; 0: not by itself."""
-        if not self.principal.is_anonymous and principal != self.principal:
+        if not self.principal.is_anonymous and not principal.is_same(self.principal):
             return SaslStep(SASL_AUTHENTICATION_FAILED, "Cannot change principals during re-authentication")
         self.principal = principal
         self.state = AUTHENTICATED
         lifetime_ms = self._lifetime_ms
+        until_ms = until_ms or principal.until_ms
         if until_ms:
             left_ms = max(until_ms - self._logins.authenticator.now_ms(), 1)
             lifetime_ms = min(lifetime_ms, left_ms) if lifetime_ms else left_ms

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import final
+from typing import Final, final
 
-from longhall.broker.configuration import SEALED
+from longhall.broker.configuration import AS_PRODUCED, SEALED
 from longhall.broker.fetch import PartitionFetch
 from longhall.broker.hall import Hall
 from longhall.errors import Code, LonghallError
 from longhall.front.sealing.batches import BatchSealer
+from longhall.queues.envelope import SEAL
 from longhall.queues.settings import QueueSettings
+from longhall.records.compression import NONE
+
+_SEAL_HEADER: Final = SEAL.encode()
 
 Errors = dict[str, LonghallError]  # By topic: why its key is not to be had.
 
@@ -86,7 +90,7 @@ class KafkaSealing:
     def has_seals(self, wanted: Sequence[PartitionFetch]) -> bool:
         """True if something that was fetched may be sealed."""
         for one in wanted:
-            if one.buffers and one.partition is not None and one.partition.options.has_seals:
+            if _may_have_seals(one):
                 return True
         return False
 
@@ -94,7 +98,7 @@ class KafkaSealing:
         """Open what was fetched, in place. A partition whose first batch does not open has the error."""
         for name, one in zip(names, wanted, strict=True):
             partition = one.partition
-            if not one.buffers or partition is None or not partition.options.has_seals:
+            if partition is None or not _may_have_seals(one):
                 continue
             try:
                 opened = await self._batches.open_all(name, partition.number, b"".join(one.buffers))
@@ -110,6 +114,19 @@ class KafkaSealing:
         """The settings of the queue that owns this topic; None for any other topic."""
         entry = self._hall.catalogue.queues.by_name.get(name)
         return entry.settings if entry is not None and entry.owns_topic else None
+
+
+def _may_have_seals(one: PartitionFetch) -> bool:
+    """True if something of a partition may be sealed. A queue that never was sealed may have dead letters of one that
+    is: those have the header of their seal, which is looked for as bytes, since few queues have any.
+    """
+    partition = one.partition
+    if not one.buffers or partition is None:
+        return False
+    if partition.options.has_seals or not partition.has_rules:
+        return partition.options.has_seals
+    is_compressed = partition.options.compression not in (AS_PRODUCED, NONE)
+    return is_compressed or any(_SEAL_HEADER in bytes(buffer) for buffer in one.buffers)
 
 
 def _is_digested(settings: QueueSettings) -> bool:

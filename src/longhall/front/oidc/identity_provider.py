@@ -56,10 +56,12 @@ class IdentityProvider:
         self._tried_at_s = 0.0  # the last try.
         self._wanted = asyncio.Event()
         if not source or _is_url(source):
-            _check_address(source or expected.issuer, authority)
+            check_address(source or expected.issuer, authority)
 
-    def check(self, token: str, now_ms: int) -> VerifiedToken:
-        """The user of a valid token. InvalidToken if it is refused, NOT_READY while that cannot be known."""
+    def check(self, token: str, now_ms: int, expected: Expected | None = None) -> VerifiedToken:
+        """The user of a valid token. InvalidToken if it is refused, NOT_READY while that cannot be known. `expected` is
+        for tokens of another kind than access tokens.
+        """
         head = read_head(token)
         now_s = asyncio.get_running_loop().time()
         keys = self._keys
@@ -71,7 +73,7 @@ class IdentityProvider:
             if self._wanted.is_set():
                 raise _not_ready()
             raise InvalidToken("the key of the token is not known")
-        return verify(token, head, keys, self._expected, now_ms)
+        return verify(token, head, keys, expected or self._expected, now_ms)
 
     async def run(self) -> None:
         """Read the keys now, and again from time to time. It does not end."""
@@ -129,7 +131,7 @@ class IdentityProvider:
         return url
 
     async def _get(self, url: str) -> dict[str, object]:
-        reply = await _check_address(url, self._authority).get("")
+        reply = await check_address(url, self._authority).get("")
         if reply.status != _OK:
             raise ValueError(f"{url} answered with status {reply.status}")
         return reply.body
@@ -139,7 +141,7 @@ def _is_url(source: str) -> bool:
     return "://" in source
 
 
-def _check_address(url: str, authority: str) -> HttpEndpoint:
+def check_address(url: str, authority: str) -> HttpEndpoint:
     """The endpoint of a URL. INVALID_CONFIGURATION if its keys could be replaced on their way."""
     endpoint = HttpEndpoint(url, authority, IDENTITY_PROVIDER)
     host = urlsplit(url).hostname or ""

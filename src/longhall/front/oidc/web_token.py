@@ -32,10 +32,11 @@ class Expected(NamedTuple):
 
 
 class VerifiedToken(NamedTuple):
-    """The user that a valid token names, and when it ends."""
+    """The user that a valid token names, when it ends, and the log-in that it belongs to, if it is an ID token."""
 
     user: str
     until_ms: int
+    nonce: str = ""
 
 
 class TokenHead(NamedTuple):
@@ -103,7 +104,8 @@ def _checked(claims: Mapping[str, Any], expected: Expected, now_ms: int) -> Veri
     user = claims.get(expected.user_claim)
     if not isinstance(user, str) or not 0 < len(user) <= USER_CHARACTERS_MAX:
         raise InvalidToken(f"the claim '{expected.user_claim}' names no user")
-    return VerifiedToken(user, until_ms)
+    nonce = claims.get("nonce", "")
+    return VerifiedToken(user, until_ms, nonce if isinstance(nonce, str) else "")
 
 
 def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:

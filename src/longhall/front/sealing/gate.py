@@ -130,9 +130,7 @@ class SealingGate:
 
     # Receiving
 
-    def _receive(self, op: ops.ReceiveMessages, caller: Caller) -> Pending[list[Delivery]] | None:
-        if not self._may_be_sealed(op.queue):
-            return None
+    def _receive(self, op: ops.ReceiveMessages, caller: Caller) -> Pending[list[Delivery]]:
         if self._is_sealed(op.queue) and self.keys.sealing(op.queue) is None:
             # A key that is not to be had refuses before anything is leased.
             return started(self._receive_sealed(op, caller))
@@ -143,7 +141,13 @@ class SealingGate:
         return await self._opened(op.queue, self._router.dispatch(op, caller))
 
     def _opened(self, queue: str, pending: Pending[list[Delivery]]) -> Pending[list[Delivery]]:
-        """The deliveries of a reply in clear; the same waiting, and the same end if the caller goes away."""
+        """The deliveries of a reply in clear; the same waiting, and the same end if the caller goes away.
+
+        A node without master keys looks too: a queue that is not sealed may have dead letters of one that is, and what
+        cannot be opened is refused.
+        """
+        if pending.known and not _has_seal(pending.reply):
+            return pending
         result: Pending[list[Delivery]] = Pending()
         result.when_cancelled(pending.cancel)
         pending.when_done(partial(self._open, queue, result))
@@ -154,7 +158,7 @@ class SealingGate:
             result.fail(done.error)
             return
         deliveries = done.result()
-        if not any(delivery.seal for delivery in deliveries):
+        if not _has_seal(deliveries):
             result.complete(deliveries)
             return
         try:
@@ -192,8 +196,8 @@ class SealingGate:
         if operation is not None:
             self._router.dispatch(operation)
 
-    def _receive_from_any(self, op: ops.ReceiveFromAny, caller: Caller) -> Pending[list[tuple[str, Delivery]]] | None:
-        return started(self._open_any(op, caller)) if self.keys.masters is not None else None
+    def _receive_from_any(self, op: ops.ReceiveFromAny, caller: Caller) -> Pending[list[tuple[str, Delivery]]]:
+        return started(self._open_any(op, caller))
 
     async def _open_any(self, op: ops.ReceiveFromAny, caller: Caller) -> list[tuple[str, Delivery]]:
         opened: list[tuple[str, Delivery]] = []
@@ -207,11 +211,16 @@ class SealingGate:
             raise first
         return opened
 
-    def _take(self, op: exchange_ops.TakeMessage, caller: Caller) -> Pending[exchange_ops.TakenMessage] | None:
-        return _kept(self._take_opened(op, caller)) if self._may_be_sealed(op.queue) else None
+    def _take(self, op: exchange_ops.TakeMessage, caller: Caller) -> Pending[exchange_ops.TakenMessage]:
+        pending = self._router.dispatch(op, caller)
+        if pending.known and (pending.reply.delivery is None or not pending.reply.delivery.seal):
+            return pending
+        return _kept(self._open_taken(op, pending, caller))
 
-    async def _take_opened(self, op: exchange_ops.TakeMessage, caller: Caller) -> exchange_ops.TakenMessage:
-        taken = await self._router.dispatch(op, caller)
+    async def _open_taken(
+        self, op: exchange_ops.TakeMessage, pending: Pending[exchange_ops.TakenMessage], caller: Caller
+    ) -> exchange_ops.TakenMessage:
+        taken = await pending
         delivery = taken.delivery
         if delivery is None or not delivery.seal:
             return taken
@@ -227,8 +236,8 @@ class SealingGate:
 
     # Looking
 
-    def _browse(self, op: Any, caller: Caller) -> Pending[Page] | None:
-        return _kept(self._open_page(op, caller)) if self._may_be_sealed(op.queue) else None
+    def _browse(self, op: Any, caller: Caller) -> Pending[Page]:
+        return _kept(self._open_page(op, caller))
 
     async def _open_page(self, op: Any, caller: Caller) -> Page:
         page: Page = await self._router.dispatch(op, caller)
@@ -236,27 +245,27 @@ class SealingGate:
             seen.delivery = await self.sealer.open_one(op.queue, seen.delivery)
         return page
 
-    def _search(self, op: ops.SearchMessages, caller: Caller) -> Pending[Page] | None:
+    def _search(self, op: ops.SearchMessages, caller: Caller) -> Pending[Page]:
         if op.text and self._is_sealed(op.queue):
             raise LonghallError(Code.SEALED, f"Queue '{op.queue}' is sealed: its bodies cannot be searched for text.")
         return self._browse(op, caller)
 
-    def _list_letters(self, op: ops.ListLetters, caller: Caller) -> Pending[LetterPage] | None:
-        return _kept(self._open_letters(op, caller)) if self._may_be_sealed(op.queue) else None
+    def _list_letters(self, op: ops.ListLetters, caller: Caller) -> Pending[LetterPage]:
+        return _kept(self._open_letters(op, caller))
 
     async def _open_letters(self, op: ops.ListLetters, caller: Caller) -> LetterPage:
         page = await self._router.dispatch(op, caller)
         page.letters = [await self.sealer.open_letter(op.queue, letter) for letter in page.letters]
         return page
 
-    def _read_letter(self, op: ops.ReadLetter, caller: Caller) -> Pending[Letter] | None:
-        return _kept(self._open_letter(op, op.queue, caller)) if self._may_be_sealed(op.queue) else None
+    def _read_letter(self, op: ops.ReadLetter, caller: Caller) -> Pending[Letter]:
+        return _kept(self._open_letter(op, op.queue, caller))
 
     async def _open_letter(self, op: Operation[Letter], queue: str, caller: Caller) -> Letter:
         return await self.sealer.open_letter(queue, await self._router.dispatch(op, caller))
 
-    def _edit_letter(self, op: ops.EditLetter, caller: Caller) -> Pending[Letter] | None:
-        return _kept(self._edit_sealed(op, caller)) if self._may_be_sealed(op.queue) else None
+    def _edit_letter(self, op: ops.EditLetter, caller: Caller) -> Pending[Letter]:
+        return _kept(self._edit_sealed(op, caller))
 
     async def _edit_sealed(self, op: ops.EditLetter, caller: Caller) -> Letter:
         if op.body is not None and not op.seal:
@@ -320,10 +329,6 @@ class SealingGate:
         view = self._router.view(queue)
         return view is not None and bool(view.settings.sealed)
 
-    def _may_be_sealed(self, queue: str) -> bool:
-        """False if messages of the queue need no look: on a node without master keys, unless it is a sealed one."""
-        return self.keys.masters is not None or self._is_sealed(queue)
-
     def _configure(self, op: ops.ConfigureQueue, caller: Caller) -> Pending[None]:
         self._check_settings(op, caller)
         return _kept(self._configure_and_forget(op, caller))
@@ -339,6 +344,13 @@ class SealingGate:
             if error.code is not Code.UNKNOWN_QUEUE:
                 raise
             return None
+
+
+def _has_seal(deliveries: list[Delivery]) -> bool:
+    for delivery in deliveries:
+        if delivery.seal:
+            return True
+    return False
 
 
 def _kept(work: Coroutine[Any, Any, R]) -> Pending[R]:
