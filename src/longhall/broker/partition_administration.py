@@ -15,9 +15,10 @@ from longhall.broker.events import TopicConfigured
 from longhall.broker.feature_gates import check_moves
 from longhall.broker.hall import Hall
 from longhall.broker.queues.upkeep.side_topics import RETRY
-from longhall.broker.system_topics import SYSTEM_TOPICS, refuse_system_topic
+from longhall.broker.system_topics import refuse_system_topic
 from longhall.broker.topic_administration import commit_event, must_lead
 from longhall.errors import Code, LonghallError
+from longhall.names import SYSTEM_TOPICS
 from longhall.queues.audit import SUFFIX as DELIVERIES
 from longhall.topics.partition_moves import (
     MoveRecord,

@@ -181,9 +181,8 @@ class Node:
         logins = self.authentication.door("http", settings.http)
         closed = closed_api(settings, settings.http)
         pages = web_login(world, settings, self.hall.queue_secret, logins, budget)
-        sessions = pages.sessions
         api = Api(
-            self.service, routes, budget, logins, closed, access=self.guard, rates=limits.rates, sessions=sessions
+            self.service, routes, budget, logins, closed, access=self.guard, rates=limits.rates, sessions=pages.sessions
         )
         per_address_max = settings.connections_per_address_max
         self._console: HttpServer = open_console(self.status, world.clock, registry, api, per_address_max)
