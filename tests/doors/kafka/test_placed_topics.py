@@ -95,8 +95,6 @@ async def test_what_cannot_be_placed_is_refused(tmp_path: Path) -> None:
             await create(main, "t", 2, wings="1,2", placement="any-host"),
             await create(main, "t", 2, placement="somewhere"),
             await create(main, "t", 2, placement="wing:no wing"),
-            await create(main, "t", 2, placement="any-host", archive="required"),
-            await create(main, "t", 2, placement="any-host", archive="required", validate_only=True),
         ):
             assert row.error_code == INVALID_CONFIG
             assert "longhall." in row.error_message
@@ -190,7 +188,6 @@ async def test_a_topic_stays_where_it_is(tmp_path: Path, placement: str) -> None
             assert refused == INVALID_CONFIG
         if wings:
             for refused in (
-                await alter(main, "t", archive="required"),
                 await change(main, "t", PLACEMENT, DELETE),
                 await change(main, "t", WINGS, DELETE),
                 await change(main, "t", WINGS, SUBTRACT, "2"),
