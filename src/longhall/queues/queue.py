@@ -347,16 +347,15 @@ class Queue:
             queue=self.queue_id, lane=lane_id, offset=offset, at_ms=now_ms, visible_ms=until_ms, unseen=True
         )
 
-    def _row_of(self, lane_id: int, offset: int, number: int, *, earlier: bool = False) -> int | Code:
-        """The row of a receipt; NO_ROW if the message is settled. `earlier` accepts receipts of earlier leases too."""
+    def _row_of(self, lane_id: int, offset: int, number: int) -> int | Code:
+        """The row of a receipt; NO_ROW if the message is settled."""
         lane = self.state.lanes.get(lane_id)
         if lane is None or not 0 < number < self.state.next_number:
             return Code.INVALID_RECEIPT
         row = lane.cursor.find(offset)
         if row == NO_ROW and offset < lane.cursor.scan:
             return NO_ROW
-        current = self.state.leases.number[row] if row != NO_ROW else 0
-        if current != number and not (earlier and number < current):
+        if row == NO_ROW or self.state.leases.number[row] != number:
             self.superseded += (
                 1  # Another delivery replaced the lease. A late settle with the current receipt is accepted.
             )
@@ -364,7 +363,7 @@ class Queue:
         return row
 
     def _leased_row(self, now_ms: int, lane_id: int, offset: int, number: int, accepts: str) -> int | Code:
-        row = self._row_of(lane_id, offset, number, earlier=accepts == LATE)
+        row = self._row_of(lane_id, offset, number)
         if isinstance(row, Code):
             return row
         if row == NO_ROW or (accepts != LATE and not self._is_out(now_ms, row)):

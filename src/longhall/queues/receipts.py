@@ -27,10 +27,10 @@ from typing import Final, final
 
 from longhall.errors import Code
 
-# Which receipts of a message an operation accepts.
+# Which receipts of a message an operation accepts. That of an earlier lease is always superseded.
 CURRENT: Final = "current"  # That of the last lease: a settle also after the end of the lease, a change only before it.
 IN_TIME: Final = "in-time"  # The same, both only while the lease lasts.
-LATE: Final = "late"  # The same, both also after its end; a change also with the receipt of an earlier lease.
+LATE: Final = "late"  # The same, both also after its end.
 
 _VERSION: Final = 1
 _VERSIONS_END: Final = 16  # A first byte below this is a receipt of some version; others are not receipts.

@@ -47,30 +47,6 @@ def test_a_message_is_given_back(sqs: Any, queue: str) -> None:
     assert bodies(receive(sqs, queue)) == ["back"]
 
 
-def test_an_earlier_receipt_changes_the_visibility_of_a_message_that_was_received_again(sqs: Any, queue: str) -> None:
-    send(sqs, queue, "twice")
-    (first,) = receive(sqs, queue, VisibilityTimeout=0)
-    (second,) = receive(sqs, queue, VisibilityTimeout=600)
-    assert first["ReceiptHandle"] != second["ReceiptHandle"]
-    how = {"QueueUrl": queue, "ReceiptHandle": first["ReceiptHandle"]}
-    sqs.change_message_visibility(**how, VisibilityTimeout=0)
-    assert bodies(receive(sqs, queue)) == ["twice"]
-    sqs.change_message_visibility(**how, VisibilityTimeout=600)
-    assert nothing_comes(sqs, queue)
-    sqs.delete_message(**how)
-    assert attribute(sqs, queue, "ApproximateNumberOfMessagesNotVisible") == "1", "an earlier receipt deletes nothing"
-
-
-def test_an_earlier_receipt_of_a_fifo_message_changes_nothing(sqs: Any, make_queue: MakeQueue) -> None:
-    queue = make_queue(fifo=True, ContentBasedDeduplication="true")
-    send(sqs, queue, "twice", MessageGroupId="g")
-    (first,) = receive(sqs, queue, VisibilityTimeout=0)
-    receive(sqs, queue, VisibilityTimeout=600)
-    how = {"QueueUrl": queue, "ReceiptHandle": first["ReceiptHandle"]}
-    assert refusal(sqs.change_message_visibility, **how, VisibilityTimeout=0) == INVALID_PARAMETER
-    assert nothing_comes(sqs, queue)
-
-
 def test_a_fifo_message_that_is_not_in_flight_has_no_lease_to_change(sqs: Any, make_queue: MakeQueue) -> None:
     queue = make_queue(fifo=True, ContentBasedDeduplication="true")
     send(sqs, queue, "back", MessageGroupId="g")

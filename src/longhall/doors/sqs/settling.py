@@ -1,8 +1,7 @@
 """Rules and errors of the service for receipts, for a single message and for each entry of a batch.
 
 A receipt counts until another consumer has received the message. A standard queue accepts it also after the end of the
-lease, and a change of visibility even with the receipt of an earlier lease, as the service does: the change is then one
-of the current lease. A FIFO queue accepts it only while the lease lasts, because the group goes on afterwards.
+lease. A FIFO queue accepts it only while the lease lasts, because the group goes on afterwards.
 Deleting is lenient: a message that is already deleted is no error, nor on a standard queue one that another consumer
 has by now. Such a delete has no effect.
 """
