@@ -256,7 +256,7 @@ def test_refusals_are_one_line_with_advice(hall: Run, name: str) -> None:
         (("send", name + "-no", "x"), Exit.REFUSED, "queue list"),
         (("send", name, "y"), Exit.REFUSED, "purge"),
         (("queue", "create", name + "-new", "--dead-letters", "nowhere"), Exit.USAGE, "create it first"),
-        (("queue", "create", name + "!"), Exit.USAGE, "invalid"),
+        (("queue", "create", name + "!"), Exit.USAGE, "legal name"),
         (("queue", "create", name + "-new", "--lease", "fish"), Exit.USAGE, "--lease"),
         (("queue", "alter", name), Exit.USAGE, "--unset"),
         (("queue", "alter", name, "--partitions", "5"), Exit.USAGE, "make another"),

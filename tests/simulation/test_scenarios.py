@@ -33,7 +33,7 @@ from simulation.scenarios.registry import SCENARIOS
 ROOT = Path(__file__).parents[2]
 SHARE = 0.1
 TODAY = datetime.now(UTC).toordinal()
-SHARES = {"recycling": 0.15}  # Faults are rare here, and at least one should happen.
+SHARES = {"recycling": 0.15, "forks": 0.3}  # Faults, or messages, are rare here, and some should happen.
 DOCUMENT = (ROOT / "docs" / "simulation.md").read_text()
 
 slow = pytest.mark.slow

@@ -166,6 +166,9 @@ _BY_SCRIPT: Final = """vrrp_script haproxy {
     rise 1
     user root
 }"""
+_SCRIPTS: Final = """
+    script_user root
+    enable_script_security"""
 
 
 def keepalived_configuration(options: KeepalivedOptions) -> str:
@@ -177,7 +180,7 @@ def keepalived_configuration(options: KeepalivedOptions) -> str:
 # the one of the highest priority has the address.
 # Made by `longhall balancer keepalived`; each balancer has its own, with another priority.
 global_defs {{
-    vrrp_version 3
+    vrrp_version 3{_SCRIPTS if options.asks_by_script else ""}
 }}
 
 {watched}

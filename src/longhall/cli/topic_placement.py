@@ -7,8 +7,6 @@ from typing import Annotated, Final
 
 import typer
 
-from longhall.cli.cluster.partition_moves import moves_under_way
-from longhall.cli.cluster.status import ask
 from longhall.cli.completion import complete_topic
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
@@ -38,6 +36,8 @@ def placement(
     """
     if sum((bool(wanted), bool(partition), cancel)) != 1:
         raise CommandError("give a placement, --partition NUMBER=GROUP, or --cancel", Exit.USAGE)
+    from longhall.cli.cluster.partition_moves import moves_under_way
+    from longhall.cli.cluster.status import ask
     from longhall.console.api.partition_moves import MovesBegun
 
     client = options.open_client()
