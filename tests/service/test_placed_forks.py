@@ -250,7 +250,7 @@ def test_below_the_feature_level_groups_have_one_queue_a_topic() -> None:
         await house.queues.create("q", ONE)
         await create_topic(house.main.hall, "t", 3, {"longhall.placement": "parts"})
         hall = house.main.hall
-        hall.replica = Replica.__new__(Replica)  # Only a cluster has a level.
+        hall.replica = Replica(1)  # Only a cluster has a level.
         hall.feature_level = feature_gates.GROUP_QUEUES_LEVEL - 1
         for work in (house.queues.fork("q", "x"), over(house, "x", "t")):
             with pytest.raises(LonghallError, match="feature level 8") as caught:
