@@ -44,10 +44,10 @@ DETERMINISTIC: Final = "simulation"  # The part whose tests depend on no machine
 # and short ones last, so that no part runs alone for long at the end. The cluster, the clients, crashes and the soak
 # mostly wait, for leases and sessions to end; the simulation, the broker and the doors never wait.
 APART: Final = {
+    "clients": "tests/clients",
     "simulation": "tests/simulation",
     "cluster": "tests/cluster",
     "pipeline": "tests/pipeline",
-    "clients": "tests/clients",
     "soak": "tests/soak",
     "broker": "tests/broker",
     "crashes": "tests/crash",
