@@ -134,10 +134,11 @@ class RateLimits(DirectoryObserver):
 
     def admit(self, door: str, caller: Caller, operation: str, queue: str) -> None:
         """Raises RateLimited while the client is in debt: for doors that refuse."""
-        if self.debt_ms(caller, operation, queue):
+        if not self.debt_ms(caller, operation, queue):
+            return
+        allowance = self.allowance(caller, operation, queue)
+        if allowance is not None and allowance.wait_ms:  # The debt may have ended with the millisecond.
             self.note_throttled(door, operation)
-            allowance = self.allowance(caller, operation, queue)
-            assert allowance is not None
             raise RateLimited(allowance)
 
     def allowance(self, caller: Caller, operation: str, queue: str) -> Allowance | None:
