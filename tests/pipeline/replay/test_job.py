@@ -203,7 +203,8 @@ def _kill_workers() -> None:
 
     for child in psutil.Process(os.getpid()).children(recursive=True):
         try:
-            if "pyspark.daemon" in child.cmdline():  # The daemon and the workers that it forked.
+            # The daemon of tasks and the workers that it forked. Spark does not replace a planner's daemon that dies.
+            if {"pyspark.daemon", "pyspark.worker"} <= set(child.cmdline()):
                 child.send_signal(signal.SIGKILL)
         except psutil.Error:
             continue
