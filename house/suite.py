@@ -17,6 +17,7 @@ failed.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ FOUND_NOTHING: Final = 5  # pytest's exit code if there was no test to run.
 PLAIN_SOURCES: Final = "plain-sources"
 FAST: Final = "not slow and not clients"
 WIDTH: Final = 80
+COUNTS: Final = re.compile(r"\b\d+ (passed|failed|error|deselected|skipped).* in \d|no tests ran")
 
 WHICH_BUILD: Final = "tests/house/test_build.py"  # Shows that a part runs the build that it should.
 
@@ -192,9 +194,21 @@ def _run(part: Part, left_out: Path | None, lock: threading.Lock) -> Outcome:
                     print(f"{part.name} | {line}", flush=True)
     with lock:
         print(f" {part.name} ".center(WIDTH, "="), *kept, sep="\n", flush=True)
-    said = kept[-1].strip("= ") if kept else f"ended with {running.returncode} and said nothing"
-    failed = [line for line in kept if line.startswith(("FAILED ", "ERROR "))]
-    return Outcome(running.returncode, said, failed, read_left_out(left_out) if left_out is not None else [])
+    said = last_words(kept) or f"ended with {running.returncode} and said nothing"
+    left = read_left_out(left_out) if left_out is not None else []
+    return Outcome(running.returncode, said, failures(kept), left)
+
+
+def failures(lines: Sequence[str]) -> list[str]:
+    """The tests that pytest's summary names. Captured logs before it have lines that begin alike."""
+    begins = next((at for at, line in enumerate(lines) if "short test summary info" in line), len(lines))
+    return [line for line in lines[begins:] if line.startswith(("FAILED ", "ERROR "))]
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """The line in which pytest counts; a client's thread may write behind it."""
+    counts = [line for line in lines if COUNTS.search(line)]
+    return (counts or lines or [""])[-1].strip("= ")
 
 
 def run_chosen(build: str, arguments: Sequence[str]) -> int:

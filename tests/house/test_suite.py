@@ -17,7 +17,9 @@ from house.suite import (
     Part,
     alone,
     combined,
+    failures,
     judged_again,
+    last_words,
     parts,
     plain,
     run_suite,
@@ -142,3 +144,19 @@ def test_parts_that_run_at_once(
     failure = next(number for number, line in enumerate(said) if " FAILURES " in line)
     assert any("'ducks' == 'geese'" in line for line in said[failure : failure + 8])
     assert any(line.startswith("good | ") for line in said)
+
+
+def test_failures_are_those_of_the_summary() -> None:
+    printed = [
+        "===== FAILURES =====",
+        "ERROR    longhall.kafka:loop.py:186 a request failed",
+        "===== short test summary info =====",
+        "FAILED tests/a.py::test_b - AssertionError",
+        "ERROR tests/c.py::test_d",
+        "===== 1 failed, 3 passed, 1 error in 2.00s =====",
+        "%3|1795015935.668|FAIL|rdkafka#producer-114| Connection refused",
+    ]
+    assert failures(printed) == printed[3:5]
+    assert failures(printed[:2]) == []
+    assert last_words(printed) == "1 failed, 3 passed, 1 error in 2.00s"
+    assert last_words([]) == ""
