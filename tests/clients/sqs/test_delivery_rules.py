@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,7 @@ def test_an_expired_lease_is_a_failure_where_the_queue_says_so(sqs: Any, ask: As
         if state != "leased":
             break
         assert not sqs.receive_message(QueueUrl=queue).get("Messages")
+        time.sleep(0.02)
     assert state == "delayed"
     (again,) = receive(sqs, queue, VisibilityTimeout=1, AttributeNames=["All"])
     assert again["Attributes"]["ApproximateReceiveCount"] == "2"
