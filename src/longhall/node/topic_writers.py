@@ -54,8 +54,7 @@ class TopicWriters:
         process = ProcessUsage(hall.world.entropy.bytes(SOURCE_BYTES).hex(), hall.world.clock.wall_ms)
         self._service.meter(process)
         door.usage = process
-        self._usage = UsageWriter(hall, process, self._leads, self._call)
-        self._usage.doors = doors
+        self._usage = UsageWriter(hall, process, doors, self._leads, self._call)
 
     def _leads(self) -> bool:
         return self._service.leads

@@ -33,10 +33,15 @@ class UsageWriter:
     """Reports what this process has counted."""
 
     def __init__(
-        self, hall: Hall, usage: ProcessUsage, leads: Callable[[], bool], call: Callable[[AppendUsage], Pending[None]]
+        self,
+        hall: Hall,
+        usage: ProcessUsage,
+        doors: Sequence[tuple[str, ConnectionRegistry[Any]]],
+        leads: Callable[[], bool],
+        call: Callable[[AppendUsage], Pending[None]],
     ) -> None:
         """`leads` is True if this process leads the log of its hall."""
-        self.doors: Sequence[tuple[str, ConnectionRegistry[Any]]] = ()
+        self._doors = doors
         self._hall = hall
         self._usage = usage
         self._leads = leads
@@ -113,7 +118,7 @@ class UsageWriter:
         if seconds <= 0:
             return
         self._counted_s += seconds
-        for door, registry in self.doors:
+        for door, registry in self._doors:
             for connection in registry.registered:
                 principal = getattr(connection, "principal", None)
                 tenant, user = (principal.tenant, principal.user) if principal is not None else ("", "")
