@@ -240,20 +240,18 @@ class GroupReconciler(GroupDirectory):
         self._presence.has(number, spec.topic_id)
 
     async def clear_queue(self, name: str, queue_id: bytes, wings: Sequence[int]) -> None:
-        for number in wings:
-            try:
-                await self.call(number, RemovePlacedQueue(name, queue_id), now=True)
-            except LonghallError as error:
-                self._looked_s = -LOOK_S  # The next comparison removes it.
-                _log.info("the removal of a queue from a wing is retried", extra={"wing": number, "reason": str(error)})
+        await self._remove(RemovePlacedQueue(name, queue_id), wings)
 
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None:
+        await self._remove(RemoveTopic(name, topic_id), wings)
+
+    async def _remove(self, removal: RemoveTopic | RemovePlacedQueue, wings: Sequence[int]) -> None:
         for number in wings:
             try:
-                await self.call(number, RemoveTopic(name, topic_id), now=True)
+                await self.call(number, removal, now=True)
             except LonghallError as error:
                 self._looked_s = -LOOK_S  # The next comparison removes it.
-                _log.info("the removal of a topic from a wing is retried", extra={"wing": number, "reason": str(error)})
+                _log.info("a removal from a wing is retried", extra={"wing": number, "reason": str(error)})
 
     # Balance
 
