@@ -32,7 +32,8 @@ class ArchiveTeller:
     async def tell(self, number: int, now_s: float) -> None:
         """Tell one group the progress of its topics, as far as it does not know it."""
         topics = self._topics(number)
-        gone = [key for key in self._told if key[0] == number and key[1] not in {topic.topic_id for topic in topics}]
+        known = {topic.topic_id for topic in topics}
+        gone = [key for key in self._told if key[0] == number and key[1] not in known]
         for key in gone:
             del self._told[key]
         fresh: list[tuple[Topic, list[ArchivedRow]]] = []
