@@ -22,6 +22,7 @@
     level 8   topics in replication groups may have several queues: forks, and queues over topics; retry topics are in
               the groups of their queues; topics in groups may have to be archived; the log has notes of usage;
               partitions may move between replication groups: topics have move records
+    level 9   queues in replication groups move, grow, and take part in transactions
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -39,7 +40,7 @@ from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
 
 OLDEST: Final = 1
-NEWEST: Final = 8
+NEWEST: Final = 9
 WORDS: Final = {
     1: "the formats of the first release with clusters",
     2: "batches up to 64 MiB in a cluster; acknowledgement by one host or by a quorum; queues that grow and shrink",
@@ -53,6 +54,7 @@ WORDS: Final = {
     "replication group",
     8: "forks, queues over topics, and topics that must be archived, in replication groups; usage in the log; "
     "partitions that move between replication groups",
+    9: "queues in replication groups that move, grow and take part in transactions",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
