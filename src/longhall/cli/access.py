@@ -7,7 +7,7 @@ name), `exchange:/^eu\\./` (a regular expression), `cluster`.
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote
 
 import typer
@@ -41,21 +41,37 @@ CLUSTER: Final = "kafka-cluster"
 _LIST = columns("id effect subject action resource conditions")
 
 
+class ConditionOptions(NamedTuple):
+    """The options that say when a rule applies."""
+
+    networks: FromOption = None
+    tls: TlsOption = None
+    after: AfterOption = ""
+    until: UntilOption = ""
+    vhost: HostOption = ""
+
+    def as_fields(self) -> dict[str, Any]:
+        """The conditions as the API has them in a rule."""
+        now_ms = int(time.time() * 1000)
+        found: dict[str, Any] = {"addresses": self.networks or [], "tls": self.tls, "host": self.vhost}
+        if self.after:
+            found["from_ms"] = parse_timestamp_ms(self.after, now_ms)
+        if self.until:
+            found["until_ms"] = parse_timestamp_ms(self.until, now_ms)
+        return found
+
+
 @app.command()
 @with_option_groups
 def allow(
     subject: SubjectArgument,
     action: ActionArgument,
     resource: ResourceArgument,
+    conditions: ConditionOptions,
     options: ApiOptions,
-    networks: FromOption = None,
-    tls: TlsOption = None,
-    after: AfterOption = "",
-    until: UntilOption = "",
-    vhost: HostOption = "",
 ) -> None:
     """Allow somebody something."""
-    _add(options, True, subject, action, resource, _conditions(networks, tls, after, until, vhost))
+    _add(options, True, subject, action, resource, conditions.as_fields())
 
 
 @app.command()
@@ -64,15 +80,11 @@ def deny(
     subject: SubjectArgument,
     action: ActionArgument,
     resource: ResourceArgument,
+    conditions: ConditionOptions,
     options: ApiOptions,
-    networks: FromOption = None,
-    tls: TlsOption = None,
-    after: AfterOption = "",
-    until: UntilOption = "",
-    vhost: HostOption = "",
 ) -> None:
     """Deny somebody something, whatever else is allowed."""
-    _add(options, False, subject, action, resource, _conditions(networks, tls, after, until, vhost))
+    _add(options, False, subject, action, resource, conditions.as_fields())
 
 
 @app.command("list")
@@ -138,16 +150,6 @@ def parsed_resource(text: str) -> tuple[str, str, str]:
     if name.endswith("*") and name != "*":
         return kind, name[:-1], "prefix"
     return kind, name, "literal"
-
-
-def _conditions(networks: list[str] | None, tls: bool | None, after: str, until: str, vhost: str) -> dict[str, Any]:
-    now_ms = int(time.time() * 1000)
-    found: dict[str, Any] = {"addresses": networks or [], "tls": tls, "host": vhost}
-    if after:
-        found["from_ms"] = parse_timestamp_ms(after, now_ms)
-    if until:
-        found["until_ms"] = parse_timestamp_ms(until, now_ms)
-    return found
 
 
 def _add(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import quote
 
 import typer
@@ -35,6 +35,26 @@ DestinationArgument = Annotated[str, typer.Argument(metavar="DESTINATION", help=
 _LIST = columns("exchange type durable auto_delete internal bindings", right="bindings")
 _BINDINGS = columns("source routing_key destination destination_type arguments", people="arguments")
 _ROUTE = columns("queue")
+
+
+class BindingOptions(NamedTuple):
+    """The options that tell a binding from others of the same exchange and destination."""
+
+    key: KeyOption = ""
+    to_exchange: ToExchangeOption = False
+    vhost: HostOption = "/"
+    arguments: ArgumentsOption = None
+
+    def as_fields(self, exchange: str, destination: str) -> dict[str, Any]:
+        """The binding as the API has it."""
+        return {
+            "source": exchange,
+            "destination": destination,
+            "destination_type": "exchange" if self.to_exchange else "queue",
+            "routing_key": self.key,
+            "vhost": self.vhost,
+            "arguments": _assigned(self.arguments, "--argument"),
+        }
 
 
 @app.command("list")
@@ -101,15 +121,11 @@ def delete(exchange: ExchangeArgument, options: ApiOptions, vhost: HostOption = 
 def bind(
     exchange: ExchangeArgument,
     destination: DestinationArgument,
+    binding: BindingOptions,
     options: ApiOptions,
-    key: KeyOption = "",
-    to_exchange: ToExchangeOption = False,
-    vhost: HostOption = "/",
-    arguments: ArgumentsOption = None,
 ) -> None:
     """Bind a queue, or another exchange, to an exchange."""
-    value = _binding(exchange, destination, key, to_exchange, vhost, arguments)
-    bound = options.open_client().ask("POST", "bindings", dict[str, Any], value)
+    bound = options.open_client().ask("POST", "bindings", dict[str, Any], binding.as_fields(exchange, destination))
     show_outcome(bound, f"bound {destination} to {exchange}", options.output)
 
 
@@ -118,17 +134,13 @@ def bind(
 def unbind(
     exchange: ExchangeArgument,
     destination: DestinationArgument,
+    binding: BindingOptions,
     options: ApiOptions,
-    key: KeyOption = "",
-    to_exchange: ToExchangeOption = False,
-    vhost: HostOption = "/",
-    arguments: ArgumentsOption = None,
     yes: YesOption = False,
 ) -> None:
     """Remove a binding: the one with this key and these arguments."""
     confirm(f"remove the binding of {destination} to {exchange}?", yes)
-    value = _binding(exchange, destination, key, to_exchange, vhost, arguments)
-    options.open_client().ask("DELETE", "bindings", dict[str, Any], value)
+    options.open_client().ask("DELETE", "bindings", dict[str, Any], binding.as_fields(exchange, destination))
     show_outcome({"unbound": destination}, f"unbound {destination} from {exchange}", options.output)
 
 
@@ -211,19 +223,6 @@ def _exchanges(client: ApiClient, vhost: str) -> list[dict[str, Any]]:
 
 def _bindings(client: ApiClient, vhost: str) -> list[dict[str, Any]]:
     return client.ask("GET", "bindings", list[dict[str, Any]], query={"vhost": vhost})
-
-
-def _binding(
-    exchange: str, destination: str, key: str, to_exchange: bool, vhost: str, arguments: list[str] | None
-) -> dict[str, Any]:
-    return {
-        "source": exchange,
-        "destination": destination,
-        "destination_type": "exchange" if to_exchange else "queue",
-        "routing_key": key,
-        "vhost": vhost,
-        "arguments": _assigned(arguments, "--argument"),
-    }
 
 
 def _assigned(words: list[str] | None, option: str) -> dict[str, Any]:

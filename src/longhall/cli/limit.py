@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
 
 import typer
@@ -27,27 +27,40 @@ _NUMBERS = "bytes messages requests"
 _LIST = columns(f"tenant user queue operation address {_NUMBERS}", right=_NUMBERS)
 
 
+class ScopeOptions(NamedTuple):
+    """The options that name what a limit is for."""
+
+    tenant: TenantOption = None
+    user: UserOption = None
+    queue: QueueOption = None
+    operation: OperationOption = None
+    client_address: AddressOption = None
+
+    def as_fields(self) -> dict[str, str | None]:
+        """The scope as the API has it."""
+        return dict(zip(("tenant", "user", "queue", "operation", "address"), self, strict=True))
+
+    def as_scope(self) -> LimitScope:
+        """The scope as the directory has it."""
+        return LimitScope(*(EVERY if name == EVERY_TEXT else name for name in self))
+
+
 @app.command("set")
 @with_option_groups
 def set_limit(
+    scope: ScopeOptions,
     options: ApiOptions,
-    tenant: TenantOption = None,
-    user: UserOption = None,
-    queue: QueueOption = None,
-    operation: OperationOption = None,
-    client_address: AddressOption = None,
     bytes_a_second: BytesOption = None,
     messages_a_second: MessagesOption = None,
     requests_a_second: RequestsOption = None,
 ) -> None:
     """Limit what a scope may use in a second, in place of the limit that it has."""
-    scope = {"tenant": tenant, "user": user, "queue": queue, "operation": operation, "address": client_address}
     rates = {
         "bytes_a_second": bytes_a_second,
         "messages_a_second": messages_a_second,
         "requests_a_second": requests_a_second,
     }
-    wanted = {key: value for key, value in (*scope.items(), *rates.items()) if value is not None}
+    wanted = {key: value for key, value in (*scope.as_fields().items(), *rates.items()) if value is not None}
     made = options.open_client().ask("PUT", "limits", dict[str, Any], wanted)
     show_outcome(made, f"limited {made['id']}", options.output)
 
@@ -63,17 +76,8 @@ def list_limits(options: ApiOptions) -> None:
 
 @app.command()
 @with_option_groups
-def delete(
-    options: ApiOptions,
-    tenant: TenantOption = None,
-    user: UserOption = None,
-    queue: QueueOption = None,
-    operation: OperationOption = None,
-    client_address: AddressOption = None,
-) -> None:
+def delete(scope: ScopeOptions, options: ApiOptions) -> None:
     """Delete the limit of a scope."""
-    names = (tenant, user, queue, operation, client_address)
-    scope = LimitScope(*(EVERY if name == EVERY_TEXT else name for name in names))
-    path = f"limits/{quote(scope_name(scope), safe='')}"
+    path = f"limits/{quote(scope_name(scope.as_scope()), safe='')}"
     gone = options.open_client().ask("DELETE", path, dict[str, Any])
     show_outcome(gone, f"deleted {gone['removed']}", options.output)
