@@ -14,7 +14,8 @@ from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
-from longhall.broker.transaction_markers import PartitionMarkers
+from longhall.broker.transaction_markers import PartitionMarkers, write_markers
+from longhall.broker.transaction_participant import SettleRequest, TransactionParticipant
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
@@ -25,7 +26,7 @@ from longhall.cluster.placement.topic_operations import (
     RemoveTopic,
 )
 from longhall.cluster.placement.topic_specs import spec_of
-from longhall.cluster.placement.transaction_operations import WriteMarkers
+from longhall.cluster.placement.transaction_operations import SettleInTransaction, WriteMarkers
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.cluster.rpc.stream import IncomingStream, OutgoingStream
@@ -132,6 +133,9 @@ class Near:
 
     async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
         return await self.call(group, WriteMarkers(request))
+
+    async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
+        return await self.call(group, SettleInTransaction(request), now=True)
 
     def leader(self, number: int) -> int:
         return 0 if number in self.away else self.leaders.get(number, number)
@@ -302,6 +306,9 @@ def _group(life: Life, queues: QueueService) -> Router:
     broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
     broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
     broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
+    participant = TransactionParticipant(life.hall)
+    broker.also(WriteMarkers, lambda op, caller: write_markers(life.hall, op.markers))
+    broker.also(SettleInTransaction, lambda op, caller: participant.carry_out(op.request))
     router = Router(broker, queues, Sessions(queues.consumers))
     ExchangeService(life.hall, queues, router).register(broker)
     router.store(topics)

@@ -3,8 +3,9 @@
     init           the earlier producer of the transactional id is fenced, and its open transaction aborted
     add            partitions and groups become part of the open transaction
     settle         messages of queues are settled by the commit, in the write of the outcome: `transaction_settles`
-    end            the outcome is committed (prepared); then every partition gets a marker and every group the outcome;
-                   then the transaction is complete
+    end            other replication groups hold the messages of their queues that a commit settles; the outcome is
+                   committed (prepared); then every partition gets a marker, and every group the outcome; then the
+                   transaction is complete
     time out       the coordinator aborts the transaction and fences the producer
 
 A prepared outcome cannot change: after a crash the markers are written again. A request that meets an unfinished
@@ -141,8 +142,11 @@ class TransactionCoordinator(HallObserver):
             decision = await self.add(transactional_id, producer_id, producer_epoch, groups=[request.group_id])
             if decision.code is not None:
                 return CommitResult(code=decision.code)
-        # Checked after the wait above: nothing may happen between this check and the offsets.
         transactions = self._hall.transactions_of(transactional_id)
+        refused: dict[tuple[str, int], Code] = {}
+        if settles(request.group_id):
+            refused = await self._settles.extend_elsewhere(request, transactions.ends_ms(transactional_id))
+        # Checked after the waits above: nothing may happen between this check and the offsets.
         code = transactions.verify_group(transactional_id, producer_id, producer_epoch, request.group_id)
         if code is not None:
             return CommitResult(code=code)
@@ -150,7 +154,8 @@ class TransactionCoordinator(HallObserver):
             return await self._coordinator.hold_offsets(request, producer_id, producer_epoch)
         if not self._hall.has_room(EVENT_ROOM_BYTES // 4):
             return CommitResult(code=Code.NOT_READY)
-        refused = self._settles.hold(request, producer_id, producer_epoch, transactions.ends_ms(transactional_id))
+        ends_ms = transactions.ends_ms(transactional_id)
+        refused = self._settles.hold(request, producer_id, producer_epoch, ends_ms, refused)
         await committed(self._hall, self._hall.shard_of(request.group_id))
         return CommitResult(refused=refused)
 
@@ -172,10 +177,17 @@ class TransactionCoordinator(HallObserver):
                 raises_epoch=raises_epoch,
                 fresh_producer_id=await take_producer_id(self._hall) if raises_epoch else -1,
             )
-            code = self._settles.check(groups, producer_id) if commit else None
+            decision = transactions.decide_end(request, self._hall.time.now_ms())
+            if not commit or not groups or not decision.events:
+                return decision
+            code, prepared = await self._settles.prepare(transactional_id, groups, producer_id, is_open)
+            code = code or self._settles.check(groups, producer_id, prepared)
             if code is not None:
                 return Decision(code=code)
             return transactions.decide_end(request, self._hall.time.now_ms())
+
+        def is_open() -> bool:
+            return transactions.verify_group(transactional_id, producer_id, producer_epoch, groups[0]) is None
 
         if groups and commit:
             self._infos[transactional_id] = await self._settles.look_up(groups, producer_id)
@@ -284,19 +296,29 @@ class TransactionCoordinator(HallObserver):
         transactions = self._hall.transactions_of(transactional_id)
         await committed(self._hall, self._hall.shard_of(transactional_id))
         markers = transactions.markers_of(transactional_id)
-        shards = self._end_in_groups(markers) if markers is not None else []
-        if markers is not None and await self._markers.write(markers):
-            for shard in shards:
-                await committed(self._hall, shard)
+        if markers is not None and await self._carry_out(markers):
             written = transactions.decide_markers_written(markers, self._hall.time.now_ms())
             self._write(transactional_id, written.events)
         if self._finishing.get(transactional_id) is asyncio.current_task():
             del self._finishing[transactional_id]
 
-    def _end_in_groups(self, markers: Markers) -> list[Shard]:
-        """Write the outcome to every consumer group; returns the shards to wait for."""
+    async def _carry_out(self, markers: Markers) -> bool:
+        """Write the outcome to partitions, offsets and queues, whichever group stores them. False if this process stops
+        before that. Receipts stay until the groups that issued them know the outcome.
+        """
+        receipts = [group_id for group_id in markers.groups if settles(group_id)]
+        shards = self._end_in_groups(markers, [group_id for group_id in markers.groups if not settles(group_id)])
+        done = await asyncio.gather(self._markers.write(markers), self._settles.end_elsewhere(markers))
+        if not all(done):
+            return False
+        for shard in [*shards, *self._end_in_groups(markers, receipts)]:
+            await committed(self._hall, shard)
+        return True
+
+    def _end_in_groups(self, markers: Markers, groups: Iterable[str]) -> list[Shard]:
+        """Write the outcome to these consumer groups; returns the shards to wait for."""
         shards: dict[int, Shard] = {}
-        for group_id in markers.groups:
+        for group_id in groups:
             keeps = markers.committed and not settles(group_id)  # Settles were written with the outcome.
             shard = self._coordinator.end_transaction(group_id, markers.producer_id, keeps)
             shards[shard.number] = shard

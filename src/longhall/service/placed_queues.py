@@ -42,6 +42,7 @@ from longhall.queues.messages import (
     Page,
 )
 from longhall.queues.outbox_events import OutboxEntry
+from longhall.queues.receipts import BETWEEN
 from longhall.queues.settings import QueueSettings
 from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
@@ -49,7 +50,6 @@ from longhall.service.placed_consumers import PlacedConsumers
 from longhall.service.placed_receive import PlacedReceive
 from longhall.service.sessions import Sessions
 
-BETWEEN: Final = "."  # Separates the number of a group from its receipt or upload id.
 AGAIN_S: Final = 0.2  # Before messages are sent again to a group whose leader changes,
 AGAIN_MAX: Final = 25  # and how often.
 PAGES: Final = "/"  # Separates a lane from a position in it.
