@@ -58,7 +58,7 @@ class SettleRequests:
         return next((code for code in codes if code is not None), None)
 
     async def prepare(
-        self, transactional_id: str, producer_id: int, parts: Mapping[Part, list[str]], is_open: Callable[[], bool]
+        self, producer_id: int, parts: Mapping[Part, list[str]], is_open: Callable[[], bool]
     ) -> Code | None:
         """Have all groups hold the messages. TRANSACTION_ABORTABLE if one has left its consumer;
         CONCURRENT_TRANSACTIONS if the client has to try again.
@@ -67,7 +67,7 @@ class SettleRequests:
         ends_s, pause_s = loop.time() + PREPARE_S_MAX, PAUSE_S_MIN
         left = dict(parts)
         while left and is_open():
-            epoch = self._hall.shard_of(transactional_id).epoch
+            epoch = self._epoch
             asked = list(left)
             codes = await asyncio.gather(
                 *(self._ask(PREPARE, part, producer_id, epoch, left[part], timeout_s=PREPARE_S_MAX) for part in asked)
@@ -88,7 +88,7 @@ class SettleRequests:
         step, pause_s = COMMIT if markers.committed else ABORT, PAUSE_S_MIN
         left = list(parts)
         while left:
-            epoch = self._hall.shard_of(markers.transactional_id).epoch
+            epoch = self._epoch
             codes = await asyncio.gather(*(self._ask(step, part, markers.producer_id, epoch) for part in left))
             left = [
                 part
@@ -106,6 +106,11 @@ class SettleRequests:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_S_MAX)
         return True
+
+    @property
+    def _epoch(self) -> int:
+        """That of this coordinator. In a cluster all shards of the hall have the same."""
+        return max(shard.epoch for shard in self._hall.shards)
 
     async def _ask(
         self,

@@ -180,7 +180,7 @@ class TransactionCoordinator(HallObserver):
             decision = transactions.decide_end(request, self._hall.time.now_ms())
             if not commit or not groups or not decision.events:
                 return decision
-            code, prepared = await self._settles.prepare(transactional_id, groups, producer_id, is_open)
+            code, prepared = await self._settles.prepare(groups, producer_id, is_open)
             code = code or self._settles.check(groups, producer_id, prepared)
             if code is not None:
                 return Decision(code=code)

@@ -28,6 +28,7 @@ from longhall.broker.queues.write import together, write_queue
 from longhall.broker.settle_requests import Part, SettleRequests
 from longhall.broker.transaction_participant import extend_leases
 from longhall.errors import Code
+from longhall.names import SETTLE_GROUP
 from longhall.queues.delivery_reports import MessageInfo
 from longhall.queues.events import Extended
 from longhall.queues.receipts import Receipts, split_group
@@ -36,7 +37,6 @@ from longhall.topics.decisions import Markers
 from longhall.topics.effects import CommitRequest
 from longhall.topics.events import OffsetsPending
 
-SETTLE_GROUP: Final = "longhall.settle."
 RECEIPTS_BYTES_MAX: Final = 64 * 1024  # Of one partition in one transaction: more than a thousand receipts.
 LEASE_MARGIN_MS: Final = 10_000  # Leases outlast the transaction by this.
 
@@ -142,7 +142,7 @@ class TransactionSettles:
     # Preparing
 
     async def prepare(
-        self, transactional_id: str, groups: Iterable[str], producer_id: int, is_open: Callable[[], bool]
+        self, groups: Iterable[str], producer_id: int, is_open: Callable[[], bool]
     ) -> tuple[Code | None, Prepared]:
         """Have other groups hold their messages; the error or None, and what they hold then."""
         parts: dict[Part, list[str]] = {}
@@ -159,7 +159,7 @@ class TransactionSettles:
             parts.update(((queue.entry.name, group), some) for group, some in by_group.items())
         if not parts:
             return None, prepared
-        return await self._requests.prepare(transactional_id, producer_id, parts, is_open), prepared
+        return await self._requests.prepare(producer_id, parts, is_open), prepared
 
     # Ending
 
