@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from longhall.broker.configuration import SHARE
+from longhall.broker.group_steps import GroupSteps
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
@@ -36,6 +37,7 @@ from longhall.node.group_process import PARTITIONS_APART
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.service import queue_operations as ops
 from longhall.service.exchanges import ExchangeService
+from longhall.service.group_settles import GroupSettles
 from longhall.service.local import LocalBroker
 from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueues, placed_queue
@@ -263,7 +265,9 @@ class House:
         broker = LocalBroker(self.desk)
         self.sessions = Sessions(self.desk.consumers)
         self.service = Router(broker, self.desk, self.sessions)
-        ExchangeService(main.hall, self.desk, self.service).register(broker)
+        steps = GroupSteps(main.transactor)
+        GroupSettles(main.hall, self.desk, steps).register(broker)
+        ExchangeService(main.hall, self.desk, self.service, steps).register(broker)
         self.queues = Queues(self.service)
         placed = PlacedQueues(self.reach, partial(placed_queue, main.hall), self.sessions)
         self.service.place(placed)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import pytest
 
+from longhall.broker.pending import Pending
+from longhall.broker.topic_administration import create_topic
 from longhall.broker.transaction_participant import COMMIT, PREPARE, SettleRequest
 from longhall.cluster.placement.transaction_operations import SettleInTransaction
-from longhall.errors import Code
-from longhall.queues.messages import Delivery
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Delivery, Outgoing, WriteBack
 from longhall.queues.settings import QueueSettings
+from longhall.service import queue_operations as ops
 from longhall.topics.effects import CommitRequest
 from tests.service.house import House, live
 
@@ -166,8 +170,10 @@ def test_the_outcome_waits_for_a_group_that_is_away() -> None:
         assert committer.state() == "Ongoing"
         house.reach.away.clear()
         ending = asyncio.ensure_future(committer.end())
-        while sum(held(house)) < len(found):
-            await asyncio.sleep(0)
+        for _ in range(10_000):
+            if sum(held(house)) == len(found):
+                break
+            await asyncio.sleep(0.0005)
         house.reach.away.add(3)
         assert await ending is None
         assert committer.state() == "PrepareCommit"
@@ -260,3 +266,128 @@ def test_a_deleted_queue_does_not_keep_a_transaction_from_its_end() -> None:
         await committer.transactor.stop()
 
     live(play)
+
+
+def settle(queue: str, messages: list[Delivery], *sends: WriteBack) -> ops.SettleWithSends:
+    return ops.SettleWithSends(queue, [one.receipt for one in messages], list(sends))
+
+
+def back(queue: str, *words: bytes) -> WriteBack:
+    return WriteBack(queue=queue, messages=[Outgoing(body=word) for word in words])
+
+
+async def make_targets(house: House) -> None:
+    await house.queues.create("here", QueueSettings(placement="hall"))
+    await house.queues.create("there", QueueSettings(placement="parts"))
+    await create_topic(house.main.hall, "log", 1, {})
+
+
+def test_messages_of_several_groups_are_settled_with_sends_to_any_group() -> None:
+    async def play(house: House) -> None:
+        committer, found = await begin(house)
+        await make_targets(house)
+        log = WriteBack(topic="log", messages=[Outgoing(body=b"logged")])
+        request = settle("q", found, back("here", b"1"), back("there", b"2", b"3"), log)
+        answers = await house.service.dispatch(request)
+        assert [[bool(one.message_id) for one in each] for each in answers] == [[True], [True, True], [True]]
+        again = await house.service.dispatch(request)  # The reply was lost.
+        assert [one.repeated for each in again for one in each] == [True] * 4
+        await asyncio.sleep(60)
+        assert await house.drain("q") == []
+        assert (await house.drain("here"), sorted(await house.drain("there"))) == ([b"1"], [b"2", b"3"])
+        assert house.main.partition("log").high_watermark == 1
+        await committer.transactor.stop()
+
+    live(play)
+
+
+def test_messages_of_one_group_are_settled_with_sends_to_any_queue() -> None:
+    async def play(house: House) -> None:
+        committer, found = await begin(house)
+        await make_targets(house)
+        mine = [one for one in found if one.receipt.startswith("2.")]
+        house.reach.asked.clear()
+        await house.service.dispatch(settle("q", mine, back("here", b"1"), back("there", b"2")))
+        assert not [word for _, word in house.reach.asked if word == "SettleInTransaction"]  # One group decides alone.
+        await asyncio.sleep(5)
+        assert (await house.drain("here"), await house.drain("there")) == ([b"1"], [b"2"])
+        log = WriteBack(topic="log", messages=[Outgoing(body=b"logged")])
+        others = [one for one in await take(house, "q", len(found) - len(mine)) if one.receipt.startswith("1.")]
+        await house.service.dispatch(settle("q", others, log))
+        assert house.main.partition("log").high_watermark == 1
+        await committer.transactor.stop()
+
+    live(play)
+
+
+def test_messages_of_the_hall_are_settled_with_sends_to_queues_of_groups() -> None:
+    async def play(house: House) -> None:
+        committer, _ = await begin(house)
+        await make_targets(house)
+        await house.send("here", b"task")
+        await house.service.dispatch(settle("here", await house.receive("here"), back("there", b"done")))
+        await asyncio.sleep(5)
+        assert await house.drain("there") == [b"done"]
+        await committer.transactor.stop()
+
+    live(play)
+
+
+def test_a_refusal_refuses_the_settles_of_all_groups() -> None:
+    async def play(house: House) -> None:
+        committer, found = await begin(house)
+        await make_targets(house)
+        await house.queues.create("small", QueueSettings(placement="hall", messages_max=1))
+        await house.send("small", b"full")
+        strict = QueueSettings(placement="share", delivery="exactly-once")
+        await house.queues.create("strict", strict)
+        for target, code in (
+            (back("small", b"x"), Code.QUEUE_FULL),
+            (back("nowhere", b"x"), Code.UNKNOWN_QUEUE),
+            (back("there", b"x" * 300_000), Code.MESSAGE_TOO_LARGE),
+            (back("strict", b"x"), Code.INVALID_REQUEST),
+        ):
+            assert await refused(house.service.dispatch(settle("q", found, back("here", b"1"), target))) is code
+        assert held(house) == [0, 0, 0]
+        assert await house.queues.change_lease("q", [(found[0].receipt, 0)]) == [None]
+        (other,) = await house.receive("q")
+        late = settle("q", found, back("here", b"1"))
+        assert await refused(house.service.dispatch(late)) is Code.RECEIPT_SUPERSEDED
+        house.reach.away.add(2)
+        missing = settle("q", [other, *found[1:]], back("here", b"1"))
+        assert await refused(house.service.dispatch(missing)) is Code.NOT_READY
+        house.reach.away.clear()
+        assert await house.drain("here") == []
+        await asyncio.sleep(60)
+        assert sorted(await house.drain("q")) == bodies(found)
+        await committer.transactor.stop()
+
+    live(play)
+
+
+def test_a_step_that_finds_no_room_at_its_end_gives_held_messages_back() -> None:
+    async def play(house: House) -> None:
+        committer, found = await begin(house)
+        await house.queues.create("small", QueueSettings(placement="hall", messages_max=1))
+        ending = asyncio.ensure_future(house.service.dispatch(settle("q", found, back("small", b"x"))).wait())
+        for _ in range(10_000):
+            if sum(held(house)) or ending.done():
+                break
+            await asyncio.sleep(0.0005)
+        await house.send("small", b"first")
+        await asyncio.gather(ending, return_exceptions=True)
+        assert held(house) == [0, 0, 0]
+        await asyncio.sleep(60)
+        left = sorted(await house.drain("q"))
+        assert (left, await house.drain("small")) in (([], [b"x"]), (bodies(found), [b"first"]))
+        await committer.transactor.stop()
+
+    live(play)
+
+
+async def refused(pending: Pending[Any]) -> Code | None:
+    try:
+        await pending
+    except LonghallError as error:
+        return error.code
+    return None

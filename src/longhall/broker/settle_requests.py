@@ -50,12 +50,16 @@ class SettleRequests:
         self._number = 0
 
     async def extend(self, queue: RunningQueue, receipts: Mapping[int, list[str]], lease_ms: int) -> Code | None:
-        """Let the leases of these receipts, by group, last so long; the first error, or None."""
+        """Let the leases of these receipts, by group, last so long; the first error, or None. NOT_IN_FLIGHT if all
+        messages are settled already.
+        """
         name = queue.entry.name
         codes = await asyncio.gather(
             *(self._ask(EXTEND, (name, group), -1, 0, some, lease_ms) for group, some in receipts.items())
         )
-        return next((code for code in codes if code is not None), None)
+        found = next((code for code in codes if code is not None), None)
+        some = found is Code.NOT_IN_FLIGHT and any(code is not found for code in codes)
+        return Code.RECEIPT_SUPERSEDED if some else found
 
     async def prepare(
         self, producer_id: int, parts: Mapping[Part, list[str]], is_open: Callable[[], bool]

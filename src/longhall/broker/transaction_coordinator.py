@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Final, final
+from typing import Final, Protocol, final
 
 from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.group_coordinator import GroupCoordinator
@@ -40,6 +40,16 @@ OUTCOME_S_MAX: Final = 2.0  # and how long each time: a group that should get a 
 STOP_S_MAX: Final = 2.0  # How long a node that stops waits for prepared outcomes.
 
 
+class OutcomeWrite(Protocol):
+    """What is in the atomic write of a committed outcome, beside the settles."""
+
+    def decide(self) -> None:
+        """Check that it can be written. LonghallError if not. Nothing comes between this and `write`."""
+
+    def write(self) -> None:
+        """Append it, inside the atomic write."""
+
+
 @final
 class TransactionCoordinator(HallObserver):
     """All transaction operations of one hall. `_finishing` has the task of each prepared outcome."""
@@ -51,7 +61,9 @@ class TransactionCoordinator(HallObserver):
         self._finishing: dict[str, asyncio.Task[None]] = {}
         self._settles = TransactionSettles(hall)
         self._markers = MarkerWriter(hall)
-        self._infos: dict[str, Infos] = {}  # By transactional id, for the settles of a commit that is being decided.
+        # By transactional id, while a commit is being decided: for its settles, and what else is in its write.
+        self._infos: dict[str, Infos] = {}
+        self._writes: dict[str, OutcomeWrite] = {}
         hall.observers.append(self)
 
     def transaction_changed(self) -> None:
@@ -135,9 +147,17 @@ class TransactionCoordinator(HallObserver):
         return code
 
     async def hold_offsets(
-        self, transactional_id: str, request: CommitRequest, producer_id: int, producer_epoch: int, joins: bool
+        self,
+        transactional_id: str,
+        request: CommitRequest,
+        producer_id: int,
+        producer_epoch: int,
+        joins: bool,
+        rejects: bool = False,
     ) -> CommitResult:
-        """Store offsets that count on commit; with `joins` the group is added to the transaction first."""
+        """Store offsets that count on commit; with `joins` the group is added to the transaction first. With `rejects`
+        receipts may be marked as those of messages that the commit rejects.
+        """
         if joins:
             decision = await self.add(transactional_id, producer_id, producer_epoch, groups=[request.group_id])
             if decision.code is not None:
@@ -145,7 +165,9 @@ class TransactionCoordinator(HallObserver):
         transactions = self._hall.transactions_of(transactional_id)
         refused: dict[tuple[str, int], Code] = {}
         if settles(request.group_id):
-            refused = await self._settles.extend_elsewhere(request, transactions.ends_ms(transactional_id))
+            refused = await self._settles.extend_elsewhere(
+                request, transactions.ends_ms(transactional_id), rejects
+            )
         # Checked after the waits above: nothing may happen between this check and the offsets.
         code = transactions.verify_group(transactional_id, producer_id, producer_epoch, request.group_id)
         if code is not None:
@@ -160,10 +182,17 @@ class TransactionCoordinator(HallObserver):
         return CommitResult(refused=refused)
 
     async def end(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, raises_epoch: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        raises_epoch: bool,
+        write: OutcomeWrite | None = None,
     ) -> Decision:
         """Commit or abort; returns when the outcome is decided, and mostly when readers can see it: with groups that
-        are not reached in OUTCOME_S_MAX they see it later. A commit settles what the transaction settles.
+        are not reached in OUTCOME_S_MAX they see it later. A commit settles what the transaction settles, and has
+        `write` in its atomic write; raises LonghallError, undecided, if that refuses.
         """
         transactions = self._hall.transactions_of(transactional_id)
         groups = [group for group in transactions.groups_of(transactional_id) if settles(group)]
@@ -184,6 +213,8 @@ class TransactionCoordinator(HallObserver):
             code = code or self._settles.check(groups, producer_id, prepared)
             if code is not None:
                 return Decision(code=code)
+            if write is not None:
+                write.decide()
             return transactions.decide_end(request, self._hall.time.now_ms())
 
         def is_open() -> bool:
@@ -191,10 +222,13 @@ class TransactionCoordinator(HallObserver):
 
         if groups and commit:
             self._infos[transactional_id] = await self._settles.look_up(groups, producer_id)
+        if write is not None:
+            self._writes[transactional_id] = write
         try:
             decision = await self._decide(transactional_id, decide)
         finally:
             self._infos.pop(transactional_id, None)
+            self._writes.pop(transactional_id, None)
         if decision.code is None:
             await self._until_finished(transactional_id)
         return decision
@@ -270,6 +304,8 @@ class TransactionCoordinator(HallObserver):
                     self._append(shard, event)
                     groups = self._hall.transactions_of(transactional_id).groups_of(transactional_id)
                     self._settles.write(groups, event.producer_id, self._infos.get(transactional_id, {}))
+                    if transactional_id in self._writes:
+                        self._writes[transactional_id].write()
             else:
                 self._append(shard, event)
             if isinstance(event, TransactionPrepared):

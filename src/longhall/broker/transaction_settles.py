@@ -26,7 +26,7 @@ from longhall.broker.queues.delivery.settle import write_settles
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.broker.settle_requests import Part, SettleRequests
-from longhall.broker.transaction_participant import extend_leases
+from longhall.broker.transaction_participant import REJECTED_MARK, extend_leases
 from longhall.errors import Code
 from longhall.names import SETTLE_GROUP
 from longhall.queues.delivery_reports import MessageInfo
@@ -58,7 +58,9 @@ class TransactionSettles:
         self._hall = hall
         self._requests = SettleRequests(hall)
 
-    async def extend_elsewhere(self, request: CommitRequest, ends_ms: int) -> dict[Offset, Code]:
+    async def extend_elsewhere(
+        self, request: CommitRequest, ends_ms: int, rejects: bool = False
+    ) -> dict[Offset, Code]:
         """Let the leases of receipts of other groups outlast the transaction, which times out at `ends_ms`; returns
         the codes of the partitions whose receipts are refused.
         """
@@ -67,8 +69,9 @@ class TransactionSettles:
             return {}
         refused: dict[Offset, Code] = {}
         for topic, partition, _, _, metadata in request.offsets:
-            by_group = _by_group(queue, _receipts(metadata))
-            if by_group is None:
+            receipts = _receipts(metadata)
+            by_group = _by_group(queue, receipts)
+            if by_group is None or (not rejects and any(one.startswith(REJECTED_MARK) for one in receipts)):
                 refused[topic, partition] = Code.INVALID_RECEIPT
                 continue
             lease_ms = ends_ms + LEASE_MARGIN_MS - self._hall.time.now_ms()
@@ -215,7 +218,8 @@ class TransactionSettles:
         for group_id in markers.groups:
             queue = self._placed(group_id)
             if queue is not None:
-                issuers = [split_group(receipt)[0] for receipt in self._held(group_id, markers.producer_id)]
+                held = self._held(group_id, markers.producer_id)
+                issuers = [split_group(receipt.removeprefix(REJECTED_MARK))[0] for receipt in held]
                 parts.update((queue.entry.name, group) for group in {*queue.settings.wings, *issuers} if group > 0)
         return await self._requests.end(markers, sorted(parts))
 
@@ -235,8 +239,9 @@ def _by_group(queue: RunningQueue, receipts: list[str]) -> dict[int, list[str]] 
     """The receipts by the group that issued them; None if one is not of this queue."""
     found: dict[int, list[str]] = {}
     for receipt in receipts:
-        group, rest = split_group(receipt)
+        mark = REJECTED_MARK if receipt.startswith(REJECTED_MARK) else ""
+        group, rest = split_group(receipt.removeprefix(REJECTED_MARK))
         if group not in queue.settings.wings:
             return None
-        found.setdefault(group, []).append(rest)
+        found.setdefault(group, []).append(mark + rest)
     return found
