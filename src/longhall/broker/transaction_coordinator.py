@@ -165,9 +165,7 @@ class TransactionCoordinator(HallObserver):
         transactions = self._hall.transactions_of(transactional_id)
         refused: dict[tuple[str, int], Code] = {}
         if settles(request.group_id):
-            refused = await self._settles.extend_elsewhere(
-                request, transactions.ends_ms(transactional_id), rejects
-            )
+            refused = await self._settles.extend_elsewhere(request, transactions.ends_ms(transactional_id), rejects)
         # Checked after the waits above: nothing may happen between this check and the offsets.
         code = transactions.verify_group(transactional_id, producer_id, producer_epoch, request.group_id)
         if code is not None:

@@ -133,9 +133,7 @@ class TransactionParticipant:
         first = state.holds.of(request.producer_id)
         places = [place for place, hold in first.items() if not hold.rejected and (audited or hold.reported)]
         infos: dict[Place, MessageInfo] = dict(await look_up_infos(hall, queue, places)) if places else {}
-        records = {
-            place: await look_up_record(hall, queue, *place) for place, hold in first.items() if hold.rejected
-        }
+        records = {place: await look_up_record(hall, queue, *place) for place, hold in first.items() if hold.rejected}
         if queue.removed:
             return Code.UNKNOWN_QUEUE
         if not self._numbers.is_last(queue.number, request):
@@ -166,9 +164,7 @@ class TransactionParticipant:
             leases = state.leases
             if row >= 0 and leases.deadline_ms[row] - leases.leased_ms[row] >= SESSION_LEASE_MS:
                 # A session that ended meanwhile could not return it, and one that lasts gets an error and gives it up.
-                returned.append(
-                    Returned(queue=queue.number, lane=lane, offset=offset, at_ms=now_ms, visible_ms=now_ms)
-                )
+                returned.append(Returned(queue=queue.number, lane=lane, offset=offset, at_ms=now_ms, visible_ms=now_ms))
         with together(self._hall):
             self._end(queue, request)
             write_queue(self._hall, queue, returned)

@@ -58,9 +58,7 @@ class TransactionSettles:
         self._hall = hall
         self._requests = SettleRequests(hall)
 
-    async def extend_elsewhere(
-        self, request: CommitRequest, ends_ms: int, rejects: bool = False
-    ) -> dict[Offset, Code]:
+    async def extend_elsewhere(self, request: CommitRequest, ends_ms: int, rejects: bool = False) -> dict[Offset, Code]:
         """Let the leases of receipts of other groups outlast the transaction, which times out at `ends_ms`; returns
         the codes of the partitions whose receipts are refused.
         """

@@ -17,9 +17,9 @@ from longhall.broker.queues.consumers.session import NewConsumer
 from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.settle import settle
 from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.sending.planned_sends import PlannedSends
 from longhall.broker.queues.sending.publication import Published
 from longhall.broker.queues.sending.publish import ElsewhereMessages, Publishing
-from longhall.broker.queues.sending.planned_sends import PlannedSends
 from longhall.broker.queues.sending.transaction import EndedMessages, PlannedTransaction, commit_transaction
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.write import together
@@ -250,9 +250,7 @@ class ExchangeService:
         caller: Caller,
     ) -> None:
         """Commit a transaction that ends messages of other groups, all at once."""
-        sends = PlannedSends(
-            self._hall, self._queues.stager, publishing.write_backs(), self._queues.outbox.carrier
-        )
+        sends = PlannedSends(self._hall, self._queues.stager, publishing.write_backs(), self._queues.outbox.carrier)
         here = [one for one in op.ends if not self._is_elsewhere(one.queue)]
         step = PlannedTransaction(self._hall, sends, here, caller.identity)
         await step.make_ready()

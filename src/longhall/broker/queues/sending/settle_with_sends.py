@@ -89,7 +89,9 @@ class _Step:
             self.places.append(place)
         self.events, codes = self._queue.queue.decide_settle(self._hall.time.now_ms(), self.places)
         if any(self._queue.queue.is_held(lane, offset) for lane, offset, _ in self.places):
-            raise LonghallError(Code.NOT_READY, "A transaction that is being decided has one of the messages; try again.")
+            raise LonghallError(
+                Code.NOT_READY, "A transaction that is being decided has one of the messages; try again."
+            )
         for code in codes:
             if code is not None:
                 raise LonghallError(code, "Another consumer has one of the messages now.")
