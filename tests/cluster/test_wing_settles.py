@@ -94,6 +94,7 @@ class _Worker:
     """A transactional producer that writes a result for each message, and settles it."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         everybody = ",".join(node.bootstrap for node in cluster.nodes.values())
         settings = {"bootstrap.servers": everybody, "transactional.id": "worker", "transaction.timeout.ms": 30_000}
         self.producer = Producer(settings)
@@ -106,7 +107,10 @@ class _Worker:
             self.producer.produce(RESULTS, message["Body"], partition=number % PARTITIONS)
         handles = " ".join(message["ReceiptHandle"] for message in messages)
         settled = TopicPartition(QUEUE, 0, 0, metadata=handles)
-        self.producer.send_offsets_to_transaction([settled], self._group.consumer_group_metadata(), WAIT_SECONDS)
+        try:
+            self.producer.send_offsets_to_transaction([settled], self._group.consumer_group_metadata(), WAIT_SECONDS)
+        except KafkaException as error:
+            pytest.fail(f"the receipts were refused: {error}\n{self._cluster.log_tails()}")
 
     def close(self) -> None:
         self._group.close()

@@ -155,7 +155,7 @@ def test_receipts_are_checked_when_they_are_named() -> None:
         assert await committer.settle("q", [wrong]) is Code.INVALID_RECEIPT
         house.reach.away.add(int(found[0].receipt.partition(".")[0]))
         code = await committer.settle("q", found[:1])
-        assert code is Code.NOT_LEADER  # Clients try again.
+        assert code is Code.NOT_READY  # Clients try again.
         await committer.transactor.stop()
 
     live(play)

@@ -1,4 +1,4 @@
-"""Atomic steps of clients that end messages of several replication groups: settles with sends, and transactions of AMQP.
+"""Atomic steps of clients that end messages of several replication groups: settles with sends, and AMQP transactions.
 
 A step is a transaction of the hall under a transactional id of its own. Its settles are those of a Kafka transaction
 (`transaction_settles`); what the step writes in the hall, messages for the outbox included, is in the atomic write of

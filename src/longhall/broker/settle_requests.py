@@ -58,6 +58,8 @@ class SettleRequests:
             *(self._ask(EXTEND, (name, group), -1, 0, some, lease_ms) for group, some in receipts.items())
         )
         found = next((code for code in codes if code is not None), None)
+        if found is Code.NOT_LEADER:
+            return Code.NOT_READY  # Of the group; the client would look for another coordinator.
         some = found is Code.NOT_IN_FLIGHT and any(code is not found for code in codes)
         return Code.RECEIPT_SUPERSEDED if some else found
 
@@ -88,7 +90,7 @@ class SettleRequests:
         return Code.CONCURRENT_TRANSACTIONS if left else None
 
     async def end(self, markers: Markers, parts: Iterable[Part]) -> bool:
-        """Have all groups carry out the outcome. False if this process stops before that: the next coordinator goes on."""
+        """Have all groups carry out the outcome. False if this process stops before that: its successor goes on."""
         step, pause_s = COMMIT if markers.committed else ABORT, PAUSE_S_MIN
         left = list(parts)
         while left:
@@ -146,9 +148,12 @@ class SettleRequests:
         )
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._hall.wings.settle_in_group(group, request)
+                code = await self._hall.wings.settle_in_group(group, request)
+            reason = code.value if code is not None else ""
         except TimeoutError:
-            return Code.TIMED_OUT
+            code, reason = Code.TIMED_OUT, "no answer"
         except LonghallError as error:
-            _log.info("a group did not answer", extra={"group": group, "step": step, "reason": str(error)})
-            return error.code
+            code, reason = error.code, str(error)
+        if code is not None:
+            _log.info("a group refused settles", extra={"group": group, "queue": name, "step": step, "reason": reason})
+        return code

@@ -174,7 +174,7 @@ class Held(_Event, frozen=True, tag="held"):
 
 
 class HoldsEnded(_Event, frozen=True, tag="holds-ended"):
-    """The outcome of a producer's transaction is carried out: what it held and did not settle has its deadline again."""
+    """The outcome of a producer's transaction is carried out: what it held and did not end has its deadline again."""
 
     producer_id: int
     coordinator_epoch: int

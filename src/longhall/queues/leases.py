@@ -178,7 +178,8 @@ class Leases:
 
     def hold(self, row: int) -> None:
         """Let a lease last until `release`, whatever its deadline."""
-        assert self.state[row] == LEASED and not self.is_held(row)
+        assert self.state[row] == LEASED
+        assert not self.is_held(row)
         self._disarm(row)
         self._lapsed[row] = _HELD_MS
 

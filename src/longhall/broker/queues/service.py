@@ -342,7 +342,7 @@ class QueueService:
         return settle(self._hall, self._find(name), receipts, consumer, accepts)
 
     async def settle_with_sends(self, name: str, receipts: Names, sends: WriteBacks, consumer: str = "") -> Results:
-        """Settle messages and send others in one atomic step, to any queues, and to topics of this replication group."""
+        """Settle messages and send others in one atomic step, to any queues and to topics of this replication group."""
         carrier = self.outbox.carrier
         return await settle_with_sends(self._hall, self.stager, carrier, self._find(name), receipts, sends, consumer)
 

@@ -1,7 +1,7 @@
 """Transactions over several replication groups: the two sides of the calls between a group and the main hall.
 
     in the main hall    CoordinatorSide answers whether a partition is part of a transaction
-    in a group          GroupSide asks that, appends the markers that the main hall sends, and settles messages of queues
+    in a group          GroupSide asks that, appends the markers that the main hall sends, and settles messages
 
 What was appended is in the log of its group, and what was decided is in that of the hall.
 """
