@@ -10,13 +10,16 @@ import msgspec
 import pytest
 
 from longhall.broker.pending import Pending
+from longhall.broker.queues.sending.publication import Publication
+from longhall.broker.queues.sending.transaction import REJECT, REQUEUE, SETTLE, EndedMessages
 from longhall.broker.topic_administration import create_topic
 from longhall.broker.transaction_participant import COMMIT, PREPARE, SettleRequest
 from longhall.cluster.placement.transaction_operations import SettleInTransaction
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery, Outgoing, WriteBack
-from longhall.queues.settings import QueueSettings
+from longhall.queues.settings import DeadLetters, QueueSettings
 from longhall.service import queue_operations as ops
+from longhall.service.exchange_operations import CommitTransaction
 from longhall.topics.effects import CommitRequest
 from tests.service.house import House, live
 
@@ -391,3 +394,51 @@ async def refused(pending: Pending[Any]) -> Code | None:
     except LonghallError as error:
         return error.code
     return None
+
+
+def publish(queue: str, body: bytes) -> Publication:
+    return Publication("", [queue], Outgoing(body=body))
+
+
+def test_a_transaction_of_amqp_ends_messages_of_all_groups_at_once() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("dead", QueueSettings(placement="hall"))
+        committer, found = await begin(house, dead_letters=DeadLetters(queue="dead", attempts_max=5))
+        await make_targets(house)
+        await house.send("here", b"task")
+        here = await house.receive("here")
+        receipts = [one.receipt for one in found]
+        ends = [
+            EndedMessages("q", receipts[:3], SETTLE),
+            EndedMessages("q", receipts[3:5], REJECT),
+            EndedMessages("q", receipts[5:], REQUEUE),
+            EndedMessages("here", [one.receipt for one in here], SETTLE),
+        ]
+        published = [publish("here", b"1"), publish("there", b"2")]
+        answers = await house.service.dispatch(CommitTransaction("/", published, ends))
+        assert [one.code for one in answers] == [None, None]
+        await asyncio.sleep(60)
+        assert await house.drain("q") == [found[5].body]  # What was given back.
+        assert sorted(await house.drain("dead")) == bodies(found[3:5])
+        assert (await house.drain("here"), await house.drain("there")) == ([b"1"], [b"2"])
+        await committer.transactor.stop()
+
+    live(play)
+
+
+def test_a_transaction_of_amqp_with_a_message_of_another_consumer_does_nothing() -> None:
+    async def play(house: House) -> None:
+        committer, found = await begin(house)
+        await make_targets(house)
+        assert await house.queues.change_lease("q", [(found[0].receipt, 0)]) == [None]
+        (other,) = await house.receive("q")
+        ends = [EndedMessages("q", [one.receipt for one in found], SETTLE)]
+        commit = CommitTransaction("/", [publish("here", b"1"), publish("there", b"2")], ends)
+        assert await refused(house.service.dispatch(commit)) is Code.RECEIPT_SUPERSEDED
+        assert await house.queues.settle("q", [other.receipt]) == [None]
+        await asyncio.sleep(60)
+        assert sorted(await house.drain("q")) == bodies(found[1:])
+        assert await house.drain("here") == await house.drain("there") == []
+        await committer.transactor.stop()
+
+    live(play)

@@ -366,6 +366,7 @@ class Queue:
         self.tick(now_ms)
         holds, leases = self.state.holds, self.state.leases
         lanes: dict[int, Held] = {}
+        seen: set[tuple[int, int]] = set()
         for lane_id, offset, number in receipts:
             row = self._row_of(lane_id, offset, number)
             if isinstance(row, Code):
@@ -388,7 +389,8 @@ class Queue:
                     reported=[other for lane, other in reported if lane == lane_id],
                     rejected=rejected,
                 )
-            if offset not in held.offsets:
+            if (lane_id, offset) not in seen:
+                seen.add((lane_id, offset))
                 held.offsets.append(offset)
                 held.numbers.append(number)
         if holds.count + sum([len(held.offsets) for held in lanes.values()]) > HELD_MAX:

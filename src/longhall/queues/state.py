@@ -220,8 +220,9 @@ class State:
 
     def _apply_held(self, event: Held) -> None:
         self.holds.coordinator_epoch = event.coordinator_epoch
+        reported = set(event.reported)
         for index, offset in enumerate(event.offsets):
-            hold = Hold(event.numbers[index], offset in event.reported, event.rejected)
+            hold = Hold(event.numbers[index], offset in reported, event.rejected)
             self.holds.add(event.producer_id, event.lane, offset, hold)
             self._hold(event.lane, offset, hold.number)
 
