@@ -46,6 +46,7 @@ HOT_ROOMS = (
     "queues/deduplication.py",
     "queues/delivery_selection.py",
     "queues/groups.py",
+    "queues/holds.py",
     "queues/hours.py",
     "queues/lanes.py",
     "queues/leases.py",

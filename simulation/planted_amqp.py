@@ -22,9 +22,9 @@ def _confirm_before_commit() -> _Replacements:
 
 
 def _commit_in_two_steps() -> _Replacements:
-    async def commit(hall: Any, stager: Any, sends: Any, ends: Any, consumer: str) -> None:
+    async def commit(hall: Any, stager: Any, sends: Any, ends: Any, consumer: str, carrier: Any = None) -> None:
         steps = [transaction._End(hall, hall.running_queue(one.queue), one.receipts, one.how) for one in ends]
-        planned = PlannedSends(hall, stager, sends)
+        planned = PlannedSends(hall, stager, sends, carrier)
         await planned.make_room()
         planned.plan()
         with together(hall):

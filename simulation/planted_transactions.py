@@ -1,4 +1,6 @@
-"""Planted bugs of transactions over several replication groups: in the markers, and in the verification of batches."""
+"""Planted bugs of transactions over several replication groups: in the markers, in the verification of batches, and in
+the settles of queues.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.broker import send, transaction_verification
+from longhall.broker import send, transaction_participant, transaction_verification
+from longhall.broker.settle_requests import SettleRequests
 from longhall.broker.transaction_markers import MarkerWriter
 from longhall.cluster.placement.transaction_operations import WriteMarkers
 from longhall.errors import LonghallError
+from longhall.queues.events import Held
 from simulation.bug import Bug
 
 _Replacements = list[tuple[Any, str, Any]]
@@ -59,6 +63,47 @@ def _commit_in_other_groups() -> _Replacements:
     return [(MarkerWriter, "_request", request)]
 
 
+def _hold_in_memory() -> _Replacements:
+    good: Any = transaction_participant.write_queue
+
+    def write_queue(hall: Any, queue: Any, events: Any) -> None:
+        for event in events:
+            if isinstance(event, Held):
+                queue.apply(event)
+            else:
+                good(hall, queue, [event])
+
+    return [(transaction_participant, "write_queue", write_queue)]
+
+
+def _tell_groups_once() -> _Replacements:
+    async def end(self: Any, markers: Any, parts: Any) -> bool:
+        step = transaction_participant.COMMIT if markers.committed else transaction_participant.ABORT
+        for part in parts:
+            await self._ask(step, part, markers.producer_id, self._epoch)
+        return True
+
+    return [(SettleRequests, "end", end)]
+
+
+def _commit_without_promises() -> _Replacements:
+    good: Any = SettleRequests.prepare
+
+    async def prepare(self: Any, producer_id: int, parts: Any, is_open: Any) -> None:
+        await good(self, producer_id, parts, is_open)
+
+    return [(SettleRequests, "prepare", prepare)]
+
+
+def _settle_what_was_aborted() -> _Replacements:
+    good: Any = SettleRequests.end
+
+    async def end(self: Any, markers: Any, parts: Any) -> Any:
+        return await good(self, msgspec.structs.replace(markers, committed=True), parts)
+
+    return [(SettleRequests, "end", end)]
+
+
 TRANSACTION_BUGS: Final[dict[str, Bug]] = {
     "mark-one-group": Bug(
         "The outcome of a transaction is written to one of its replication groups only.",
@@ -83,5 +128,29 @@ TRANSACTION_BUGS: Final[dict[str, Bug]] = {
         "wing-transactions",
         2,
         _commit_in_other_groups,
+    ),
+    "hold-in-memory": Bug(
+        "A group forgets at a crash which messages it holds for a transaction.",
+        "group-settles",
+        2,
+        _hold_in_memory,
+    ),
+    "tell-groups-once": Bug(
+        "A group that does not answer is not told the outcome of a transaction again.",
+        "group-settles",
+        2,
+        _tell_groups_once,
+    ),
+    "commit-without-promises": Bug(
+        "A transaction is committed although a group does not hold its messages.",
+        "group-settles",
+        2,
+        _commit_without_promises,
+    ),
+    "settle-what-was-aborted": Bug(
+        "Groups settle the messages of aborted transactions.",
+        "group-settles",
+        2,
+        _settle_what_was_aborted,
     ),
 }

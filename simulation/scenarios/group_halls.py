@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar, final
 
@@ -17,11 +18,14 @@ import msgspec
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import SHARE
 from longhall.broker.feature_gates import NEWEST
+from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
 from longhall.broker.recovery import identify, recover
+from longhall.broker.transaction_coordinator import TransactionCoordinator
+from longhall.broker.transaction_participant import SettleRequest, TransactionParticipant
 from longhall.broker.waiting import committed
 from longhall.cluster.placement.group_furnisher import GroupFurnisher
 from longhall.cluster.placement.group_moves import serve_moves
@@ -36,6 +40,7 @@ from longhall.cluster.placement.topic_operations import (
     RemoveTopic,
 )
 from longhall.cluster.placement.topic_specs import spec_of
+from longhall.cluster.placement.transaction_operations import SettleInTransaction
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.cluster.rpc.stream import IncomingStream
@@ -61,6 +66,7 @@ CALM_S: Final = 1.0  # Between two faults.
 LOSSES: Final = 0.1
 COPY_BYTES_A_SECOND: Final = 1_000_000
 
+Q = TypeVar("Q")
 R = TypeVar("R")
 
 
@@ -74,7 +80,8 @@ class GroupHall:
         self.queues: QueueService | None = None
         self.router: Router | None = None
         self.hall: Hall | None = None
-        self.mover: PartitionMover | None = None  # Of the hall.
+        self.mover: PartitionMover | None = None  # Of the hall,
+        self.transactor: TransactionCoordinator | None = None  # and its coordinator of transactions.
         self._halls = halls
         self._opening: asyncio.Task[None] | None = None
 
@@ -88,7 +95,7 @@ class GroupHall:
 
     def end(self, *, power: bool) -> None:
         """Kill the process, or cut its power."""
-        self.queues = self.router = self.hall = self.mover = None
+        self.queues = self.router = self.hall = self.mover = self.transactor = None
         if power:
             self.host.cut_power()
         else:
@@ -117,6 +124,8 @@ class GroupHall:
             broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
             router.store(topics)
             serve_moves(hall, broker)
+            participant = TransactionParticipant(hall)
+            broker.also(SettleInTransaction, lambda op, caller: participant.carry_out(op.request))
             queues.outbox.connect(OutboxCalls(_Client(self._halls).call))
         queues.start()
         self.hall, self.queues, self.router = hall, queues, router
@@ -130,6 +139,8 @@ class GroupHall:
         QueueAdministration(hall, queues, groups, placed).register(broker)
         self.mover = PartitionMover(hall, groups, _sure, COPY_BYTES_A_SECOND)
         self.mover.start()
+        self.transactor = TransactionCoordinator(hall, GroupCoordinator(hall))
+        self.transactor.start()
         queues.outbox.connect(OutboxCalls(router.dispatch))
 
 
@@ -159,22 +170,32 @@ class GroupHalls:
         return await self._carry_out(number, lambda: router._serve(9, body)[0], operation)
 
     async def _carry_out(self, number: int, begin: Any, operation: Operation[R]) -> R:
-        """Carry it out in the process of the group, whether or not the caller lives to see the reply."""
+        async def serve() -> Any:
+            return msgspec.msgpack.encode(await begin())
+
+        return decode_reply(operation, await self._inside(number, serve))
+
+    async def transact(self, work: Callable[[TransactionCoordinator], Coroutine[Any, Any, Q]]) -> Q:
+        """Work of a client with the coordinator of transactions, which the hall leads."""
+        transactor = self.groups[MAIN].transactor
+        if transactor is None:
+            raise LonghallError(Code.NOT_READY, "the hall is down")
+        found: Q = await self._inside(MAIN, lambda: work(transactor))
+        return found
+
+    async def _inside(self, number: int, serve: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Run it in the process of the group, whether or not the caller lives to see the reply."""
         process = self.groups[number].host.process
         assert process is not None
         await asyncio.sleep(self._chance.uniform(0.0005, 0.01))
         if self._chance.random() < self.losses or not process.alive:
             await asyncio.sleep(CALL_S)
             raise _unknown()
-
-        async def serve() -> Any:
-            return msgspec.msgpack.encode(await begin())
-
         task = process.start(serve())
         await asyncio.wait({task, process.ended}, timeout=CALL_S, return_when=asyncio.FIRST_COMPLETED)
         if not task.done() or self._chance.random() < self.losses or isinstance(task.exception(), PowerCut):
             raise _unknown()
-        return decode_reply(operation, task.result())
+        return task.result()
 
 
 async def break_groups(halls: GroupHalls, simulation: Simulation, seconds: float) -> int:
@@ -251,6 +272,9 @@ class _Groups:
 
     async def open_stream(self, number: int, verb: str, body: bytes, credit: int) -> IncomingStream:
         raise LonghallError(Code.NOT_LEADER, "these groups have no consumers")
+
+    async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
+        return await self._halls.call(group, SettleInTransaction(request))
 
     def spread(self, copies_min: int = 0) -> list[int]:
         return []

@@ -27,6 +27,7 @@ from simulation.scenarios.coordinators import LOST_COORDINATORS
 from simulation.scenarios.disks import BAD_CLUSTER_DISKS, BAD_DISKS
 from simulation.scenarios.features import FEATURE_SCENARIOS
 from simulation.scenarios.forks import FORK_SCENARIOS
+from simulation.scenarios.group_settles import SETTLE_SCENARIOS
 from simulation.scenarios.histories import HISTORIES
 from simulation.scenarios.machine import Starter
 from simulation.scenarios.machines import MACHINE_SCENARIOS
@@ -157,6 +158,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **FORK_SCENARIOS,
     **MOVE_SCENARIOS,
     **OUTBOX_SCENARIOS,
+    **SETTLE_SCENARIOS,
     **BAD_CLUSTER_DISKS,
     **LOST_COORDINATORS,
     **MACHINE_SCENARIOS,

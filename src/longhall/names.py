@@ -31,6 +31,7 @@ NAME_LENGTH_MAX: Final = 249
 INTERNAL_PREFIX: Final = "__longhall_"  # Topics that Longhall keeps for itself; lists and patterns pass over them.
 ARCHIVE_GROUP: Final = GroupId("longhall.archive")  # Its offsets say how far topics are archived.
 JOB_GROUP_PREFIX: Final = "longhall."  # Groups in which jobs remember how far they are: that never gets too old.
+SETTLE_GROUP: Final = "longhall.settle."  # Offsets of these groups are settles of the queue that follows.
 AUDIT_TOPIC: Final = "longhall.audit"
 USAGE_TOPIC: Final = "longhall.usage"
 SYSTEM_TOPICS: Final = frozenset({AUDIT_TOPIC, USAGE_TOPIC})  # Clients read them; only Longhall writes or changes them.

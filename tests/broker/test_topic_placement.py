@@ -13,6 +13,7 @@ from longhall.broker.placement import PartitionLocation, is_elsewhere, is_placed
 from longhall.broker.queues.write import write_records
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic, trim_log
 from longhall.broker.transaction_markers import PartitionMarkers
+from longhall.broker.transaction_participant import SettleRequest
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record
 from longhall.topics.partition_moves import NO_MOVES
@@ -69,6 +70,9 @@ class Chosen:
             raise LonghallError(self.meanwhile, "not now")
         self.markers.append((group, request))
         return [None] * len(request.partitions)
+
+    async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
+        raise AssertionError("these groups have no queues")
 
 
 def wings_of(life: Life) -> Chosen:

@@ -16,6 +16,7 @@ from longhall.broker.pending import Pending, failed, started
 from longhall.broker.placement import WING_STEP, PartitionLocation
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.broker.transaction_markers import PartitionMarkers, write_markers
+from longhall.broker.transaction_participant import SettleRequest
 from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
@@ -104,6 +105,9 @@ class ToldWings:
             raise LonghallError(Code.NOT_READY, "no leader")
         self.markers.append(request)
         return await write_markers(self._processes[group].hall, request)
+
+    async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
+        raise AssertionError("these groups have no queues")
 
     def _lanes(self, topic: str) -> list[int]:
         found = self._hall.topic(topic)

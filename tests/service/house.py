@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from longhall.broker.configuration import SHARE
+from longhall.broker.group_steps import GroupSteps
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
-from longhall.broker.transaction_markers import PartitionMarkers
+from longhall.broker.transaction_markers import PartitionMarkers, write_markers
+from longhall.broker.transaction_participant import SettleRequest, TransactionParticipant
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
@@ -25,7 +27,7 @@ from longhall.cluster.placement.topic_operations import (
     RemoveTopic,
 )
 from longhall.cluster.placement.topic_specs import spec_of
-from longhall.cluster.placement.transaction_operations import WriteMarkers
+from longhall.cluster.placement.transaction_operations import SettleInTransaction, WriteMarkers
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.cluster.rpc.stream import IncomingStream, OutgoingStream
@@ -35,6 +37,7 @@ from longhall.node.group_process import PARTITIONS_APART
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.service import queue_operations as ops
 from longhall.service.exchanges import ExchangeService
+from longhall.service.group_settles import GroupSettles
 from longhall.service.local import LocalBroker
 from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueues, placed_queue
@@ -132,6 +135,9 @@ class Near:
 
     async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
         return await self.call(group, WriteMarkers(request))
+
+    async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
+        return await self.call(group, SettleInTransaction(request), now=True)
 
     def leader(self, number: int) -> int:
         return 0 if number in self.away else self.leaders.get(number, number)
@@ -259,7 +265,9 @@ class House:
         broker = LocalBroker(self.desk)
         self.sessions = Sessions(self.desk.consumers)
         self.service = Router(broker, self.desk, self.sessions)
-        ExchangeService(main.hall, self.desk, self.service).register(broker)
+        steps = GroupSteps(main.transactor)
+        GroupSettles(main.hall, self.desk, steps).register(broker)
+        ExchangeService(main.hall, self.desk, self.service, steps).register(broker)
         self.queues = Queues(self.service)
         placed = PlacedQueues(self.reach, partial(placed_queue, main.hall), self.sessions)
         self.service.place(placed)
@@ -302,6 +310,9 @@ def _group(life: Life, queues: QueueService) -> Router:
     broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
     broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
     broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
+    participant = TransactionParticipant(life.hall)
+    broker.also(WriteMarkers, lambda op, caller: write_markers(life.hall, op.markers))
+    broker.also(SettleInTransaction, lambda op, caller: participant.carry_out(op.request))
     router = Router(broker, queues, Sessions(queues.consumers))
     ExchangeService(life.hall, queues, router).register(broker)
     router.store(topics)

@@ -19,7 +19,7 @@ from longhall.broker.configuration import (
     QUOTA_MESSAGES,
     SHARE,
 )
-from longhall.broker.feature_gates import GROUP_AUDITS_LEVEL, GROUP_QUEUES_LEVEL, NEWEST
+from longhall.broker.feature_gates import GROUP_AUDITS_LEVEL, GROUP_QUEUES_LEVEL, GROUP_SETTLES_LEVEL, NEWEST
 from longhall.queues.settings import AmqpSettings, QueueSettings
 from longhall.queues.stamps import HEAD
 from longhall.topics.quota import UNLIMITED
@@ -28,7 +28,7 @@ from longhall.topics.quota import UNLIMITED
 class GroupFeature(Enum):
     """Features that replication groups other than the hall may lack."""
 
-    TRANSACTIONS = "transactions of Kafka producers, whose partitions are in several groups"
+    TRANSACTIONS = "transactions of Kafka producers over several groups, which settle messages of queues there"
     DEAD_LETTERS = "dead letters, answers and moves from one group to another"
     PUSH = "AMQP consumers, to which a queue in another group pushes its messages"
     AUDITS = "audits, with the audit topic in the group of the queue"
@@ -38,6 +38,7 @@ class GroupFeature(Enum):
 # Dead letters go between groups by an outbox from level 6 on. They are not here, because inside one group the move is
 # one step, as in the hall: a receiver of the dead-letter queue sees the message at once.
 SUPPORTED: Final[Mapping[GroupFeature, int]] = {
+    GroupFeature.TRANSACTIONS: GROUP_SETTLES_LEVEL,
     GroupFeature.AUDITS: GROUP_AUDITS_LEVEL,
     GroupFeature.ARCHIVES: GROUP_QUEUES_LEVEL,
 }

@@ -75,6 +75,7 @@ GROUP_AUDITS_LEVEL: Final = 7  # Audits of queues in other replication groups.
 GROUP_QUEUES_LEVEL: Final = 8  # Several queues over one topic in other replication groups.
 USAGE_LEVEL: Final = 8  # Notes of usage in the log.
 MOVES_LEVEL: Final = 8  # Move records of topics, and the events of copies.
+GROUP_SETTLES_LEVEL: Final = 9  # Transactions that settle messages of queues in other replication groups.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -208,6 +209,13 @@ def may_note_deleted(hall: Hall) -> bool:
 def may_transact_in_groups(hall: Hall) -> bool:
     """True if every node that may coordinate a transaction writes markers to partitions of other groups."""
     return hall.replica is None or hall.feature_level >= TRANSACTIONS_LEVEL
+
+
+def may_settle_in_groups(hall: Hall) -> bool:
+    """True if every node that may coordinate a transaction tells its outcome to the groups of settled queues, and every
+    replica of such a group keeps what is held for it.
+    """
+    return hall.replica is None or hall.feature_level >= GROUP_SETTLES_LEVEL
 
 
 def may_remember_produced(hall: Hall) -> bool:

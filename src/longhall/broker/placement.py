@@ -18,6 +18,7 @@ from longhall.topics.partition_moves import MoveRecord
 
 if TYPE_CHECKING:
     from longhall.broker.transaction_markers import PartitionMarkers
+    from longhall.broker.transaction_participant import SettleRequest
 
 WING_STEP: Final = 1_000_000
 
@@ -63,6 +64,11 @@ class GroupPlacement(Protocol):
     async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
         """Have the leader of a group write markers; None or the error for each partition. LonghallError if it is not
         certain that it has: the request may be repeated.
+        """
+
+    async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
+        """Have the leader of a group do its part of the settles of a transaction; None or the error. LonghallError if
+        it is not certain that it has. A request reaches at most one process.
         """
 
 

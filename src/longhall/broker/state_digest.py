@@ -143,7 +143,17 @@ def queue_rows(queue: RunningQueue) -> tuple[object, ...]:
     )
     scans = sorted([(lane.cursor.lane, lane.cursor.scan) for lane in state.lanes.values()])
     deaths = sorted(state.deaths.items())
-    rows = (state.paused, state.messages, state.purged_ms, state.next_number, deaths, scans, outstanding)
+    rows: tuple[object, ...] = (
+        state.paused,
+        state.messages,
+        state.purged_ms,
+        state.next_number,
+        deaths,
+        scans,
+        outstanding,
+    )
+    if holds := state.holds.snapshot():
+        rows = (*rows, holds)
     return (*rows, sorted(queue.arrivals.items())) if queue.arrivals else rows
 
 

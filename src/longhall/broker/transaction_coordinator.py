@@ -3,8 +3,9 @@
     init           the earlier producer of the transactional id is fenced, and its open transaction aborted
     add            partitions and groups become part of the open transaction
     settle         messages of queues are settled by the commit, in the write of the outcome: `transaction_settles`
-    end            the outcome is committed (prepared); then every partition gets a marker and every group the outcome;
-                   then the transaction is complete
+    end            other replication groups hold the messages of their queues that a commit settles; the outcome is
+                   committed (prepared); then every partition gets a marker, and every group the outcome; then the
+                   transaction is complete
     time out       the coordinator aborts the transaction and fences the producer
 
 A prepared outcome cannot change: after a crash the markers are written again. A request that meets an unfinished
@@ -18,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Final, final
+from typing import Final, Protocol, final
 
 from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.group_coordinator import GroupCoordinator
@@ -39,6 +40,16 @@ OUTCOME_S_MAX: Final = 2.0  # and how long each time: a group that should get a 
 STOP_S_MAX: Final = 2.0  # How long a node that stops waits for prepared outcomes.
 
 
+class OutcomeWrite(Protocol):
+    """What is in the atomic write of a committed outcome, beside the settles."""
+
+    def decide(self) -> None:
+        """Check that it can be written. LonghallError if not. Nothing comes between this and `write`."""
+
+    def write(self) -> None:
+        """Append it, inside the atomic write."""
+
+
 @final
 class TransactionCoordinator(HallObserver):
     """All transaction operations of one hall. `_finishing` has the task of each prepared outcome."""
@@ -50,7 +61,9 @@ class TransactionCoordinator(HallObserver):
         self._finishing: dict[str, asyncio.Task[None]] = {}
         self._settles = TransactionSettles(hall)
         self._markers = MarkerWriter(hall)
-        self._infos: dict[str, Infos] = {}  # By transactional id, for the settles of a commit that is being decided.
+        # By transactional id, while a commit is being decided: for its settles, and what else is in its write.
+        self._infos: dict[str, Infos] = {}
+        self._writes: dict[str, OutcomeWrite] = {}
         hall.observers.append(self)
 
     def transaction_changed(self) -> None:
@@ -134,15 +147,26 @@ class TransactionCoordinator(HallObserver):
         return code
 
     async def hold_offsets(
-        self, transactional_id: str, request: CommitRequest, producer_id: int, producer_epoch: int, joins: bool
+        self,
+        transactional_id: str,
+        request: CommitRequest,
+        producer_id: int,
+        producer_epoch: int,
+        joins: bool,
+        rejects: bool = False,
     ) -> CommitResult:
-        """Store offsets that count on commit; with `joins` the group is added to the transaction first."""
+        """Store offsets that count on commit; with `joins` the group is added to the transaction first. With `rejects`
+        receipts may be marked as those of messages that the commit rejects.
+        """
         if joins:
             decision = await self.add(transactional_id, producer_id, producer_epoch, groups=[request.group_id])
             if decision.code is not None:
                 return CommitResult(code=decision.code)
-        # Checked after the wait above: nothing may happen between this check and the offsets.
         transactions = self._hall.transactions_of(transactional_id)
+        refused: dict[tuple[str, int], Code] = {}
+        if settles(request.group_id):
+            refused = await self._settles.extend_elsewhere(request, transactions.ends_ms(transactional_id), rejects)
+        # Checked after the waits above: nothing may happen between this check and the offsets.
         code = transactions.verify_group(transactional_id, producer_id, producer_epoch, request.group_id)
         if code is not None:
             return CommitResult(code=code)
@@ -150,15 +174,23 @@ class TransactionCoordinator(HallObserver):
             return await self._coordinator.hold_offsets(request, producer_id, producer_epoch)
         if not self._hall.has_room(EVENT_ROOM_BYTES // 4):
             return CommitResult(code=Code.NOT_READY)
-        refused = self._settles.hold(request, producer_id, producer_epoch, transactions.ends_ms(transactional_id))
+        ends_ms = transactions.ends_ms(transactional_id)
+        refused = self._settles.hold(request, producer_id, producer_epoch, ends_ms, refused)
         await committed(self._hall, self._hall.shard_of(request.group_id))
         return CommitResult(refused=refused)
 
     async def end(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, raises_epoch: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        raises_epoch: bool,
+        write: OutcomeWrite | None = None,
     ) -> Decision:
         """Commit or abort; returns when the outcome is decided, and mostly when readers can see it: with groups that
-        are not reached in OUTCOME_S_MAX they see it later. A commit settles what the transaction settles.
+        are not reached in OUTCOME_S_MAX they see it later. A commit settles what the transaction settles, and has
+        `write` in its atomic write; raises LonghallError, undecided, if that refuses.
         """
         transactions = self._hall.transactions_of(transactional_id)
         groups = [group for group in transactions.groups_of(transactional_id) if settles(group)]
@@ -172,17 +204,29 @@ class TransactionCoordinator(HallObserver):
                 raises_epoch=raises_epoch,
                 fresh_producer_id=await take_producer_id(self._hall) if raises_epoch else -1,
             )
-            code = self._settles.check(groups, producer_id) if commit else None
+            decision = transactions.decide_end(request, self._hall.time.now_ms())
+            if not commit or not groups or not decision.events:
+                return decision
+            code, prepared = await self._settles.prepare(groups, producer_id, is_open)
+            code = code or self._settles.check(groups, producer_id, prepared)
             if code is not None:
                 return Decision(code=code)
+            if write is not None:
+                write.decide()
             return transactions.decide_end(request, self._hall.time.now_ms())
+
+        def is_open() -> bool:
+            return transactions.verify_group(transactional_id, producer_id, producer_epoch, groups[0]) is None
 
         if groups and commit:
             self._infos[transactional_id] = await self._settles.look_up(groups, producer_id)
+        if write is not None:
+            self._writes[transactional_id] = write
         try:
             decision = await self._decide(transactional_id, decide)
         finally:
             self._infos.pop(transactional_id, None)
+            self._writes.pop(transactional_id, None)
         if decision.code is None:
             await self._until_finished(transactional_id)
         return decision
@@ -258,6 +302,8 @@ class TransactionCoordinator(HallObserver):
                     self._append(shard, event)
                     groups = self._hall.transactions_of(transactional_id).groups_of(transactional_id)
                     self._settles.write(groups, event.producer_id, self._infos.get(transactional_id, {}))
+                    if transactional_id in self._writes:
+                        self._writes[transactional_id].write()
             else:
                 self._append(shard, event)
             if isinstance(event, TransactionPrepared):
@@ -284,19 +330,29 @@ class TransactionCoordinator(HallObserver):
         transactions = self._hall.transactions_of(transactional_id)
         await committed(self._hall, self._hall.shard_of(transactional_id))
         markers = transactions.markers_of(transactional_id)
-        shards = self._end_in_groups(markers) if markers is not None else []
-        if markers is not None and await self._markers.write(markers):
-            for shard in shards:
-                await committed(self._hall, shard)
+        if markers is not None and await self._carry_out(markers):
             written = transactions.decide_markers_written(markers, self._hall.time.now_ms())
             self._write(transactional_id, written.events)
         if self._finishing.get(transactional_id) is asyncio.current_task():
             del self._finishing[transactional_id]
 
-    def _end_in_groups(self, markers: Markers) -> list[Shard]:
-        """Write the outcome to every consumer group; returns the shards to wait for."""
+    async def _carry_out(self, markers: Markers) -> bool:
+        """Write the outcome to partitions, offsets and queues, whichever group stores them. False if this process stops
+        before that. Receipts stay until the groups that issued them know the outcome.
+        """
+        receipts = [group_id for group_id in markers.groups if settles(group_id)]
+        shards = self._end_in_groups(markers, [group_id for group_id in markers.groups if not settles(group_id)])
+        done = await asyncio.gather(self._markers.write(markers), self._settles.end_elsewhere(markers))
+        if not all(done):
+            return False
+        for shard in [*shards, *self._end_in_groups(markers, receipts)]:
+            await committed(self._hall, shard)
+        return True
+
+    def _end_in_groups(self, markers: Markers, groups: Iterable[str]) -> list[Shard]:
+        """Write the outcome to these consumer groups; returns the shards to wait for."""
         shards: dict[int, Shard] = {}
-        for group_id in markers.groups:
+        for group_id in groups:
             keeps = markers.committed and not settles(group_id)  # Settles were written with the outcome.
             shard = self._coordinator.end_transaction(group_id, markers.producer_id, keeps)
             shards[shard.number] = shard

@@ -387,6 +387,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     topics.MeasureTraffic: INTERNAL,
     transactions.VerifyPartition: INTERNAL,
     transactions.WriteMarkers: INTERNAL,
+    transactions.SettleInTransaction: INTERNAL,
     moves.ReadPiece: INTERNAL,
     moves.AppendPiece: INTERNAL,
     moves.CompleteCopy: INTERNAL,

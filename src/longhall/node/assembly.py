@@ -17,6 +17,7 @@ import msgspec
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.group_coordinator import GroupCoordinator
+from longhall.broker.group_steps import GroupSteps
 from longhall.broker.hall import Hall
 from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.pending import Pending
@@ -81,6 +82,7 @@ from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
 from longhall.service.exchanges import ExchangeService
+from longhall.service.group_settles import GroupSettles
 from longhall.service.local import LocalBroker
 from longhall.service.policies import PolicyService
 from longhall.service.router import Router
@@ -142,7 +144,9 @@ class Node:
         )
         self.service = Router(self.broker, self.queues, sessions, self.guard)
         sealing = seal_messages(self.hall, self.broker, self.service, sessions, self.known.keys, self._call_catalogue)
-        ExchangeService(self.hall, self.queues, self.service).register(self.broker)
+        steps = GroupSteps(self._transactor)
+        GroupSettles(self.hall, self.queues, steps).register(self.broker)
+        ExchangeService(self.hall, self.queues, self.service, steps).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
         AccountService(self.hall).register(self.broker)
         AccessService(self.hall).register(self.broker)

@@ -52,7 +52,7 @@ from longhall.cluster.placement.topic_operations import (
     RemovePlacedQueue,
     RemoveTopic,
 )
-from longhall.cluster.placement.transaction_operations import VerifyPartition, WriteMarkers
+from longhall.cluster.placement.transaction_operations import SettleInTransaction, VerifyPartition, WriteMarkers
 from longhall.cluster.replication.full_sync import IncompleteSource, LogHistory, full_sync_beside, replaced_copies
 from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.cluster.replication.leadership_check import LeadershipCheck
@@ -177,6 +177,7 @@ class ClusterNode:
             transactions = GroupSide(hall, self.main)
             hall.transaction_verifier = TransactionVerification(hall, transactions)
             node.broker.also(WriteMarkers, lambda op, caller: transactions.write(op))
+            node.broker.also(SettleInTransaction, lambda op, caller: transactions.settle(op))
             node.be_group(number, self.main)
             node.queues.consumers.join(GroupQueueEnds(self.main.call))
             node.queues.outbox.connect(OutboxCalls(self.main.call))

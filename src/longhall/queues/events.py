@@ -158,6 +158,28 @@ class Arrived(_Event, frozen=True, tag="arrived"):
     offset: int
 
 
+class Held(_Event, frozen=True, tag="held"):
+    """A transaction that is about to commit holds these: their leases last until its outcome, whatever their deadlines.
+
+    The offsets have the lease numbers of `numbers`. Senders of those in `reported` want a delivery report.
+    """
+
+    producer_id: int
+    coordinator_epoch: int
+    lane: int
+    offsets: list[int]
+    numbers: list[int]
+    reported: list[int] = []
+    rejected: bool = False  # The commit rejects them instead of settling them.
+
+
+class HoldsEnded(_Event, frozen=True, tag="holds-ended"):
+    """The outcome of a producer's transaction is carried out: what it held and did not end has its deadline again."""
+
+    producer_id: int
+    coordinator_epoch: int
+
+
 QueueEvent = (
     LaneOpened
     | Passed
@@ -173,6 +195,8 @@ QueueEvent = (
     | Recounted
     | Marked
     | Arrived
+    | Held
+    | HoldsEnded
 )
 
 encoder = msgspec.msgpack.Encoder()

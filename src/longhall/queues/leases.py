@@ -10,6 +10,7 @@ memory that the garbage collector does not traverse.
     LEASED      RETURNED, READY        returned, with or without a delay; unseen, with one attempt less
     LEASED      READY                  the deadline has passed
     LEASED      RETURNED               the deadline has passed, and the queue counts that as a failure
+    LEASED      LEASED                 held by a transaction: the deadline has no effect until it is released
     RETURNED    READY                  the delay has passed
     any         FREE                   settled, dead-lettered, purged, rewound
 
@@ -17,6 +18,7 @@ LEASED and RETURNED rows are hidden, and only these have a deadline in the futur
 lease is no event: it follows from the deadline, the attempts and the settings. So `deadline_ms` stays that of the
 lease, the end of the delay is in `_lapsed` alone, and a snapshot has the row as LEASED. Rows with the same deadline are
 chained, and a heap has each deadline once: arming and disarming cost O(1) a row and O(log n) a distinct millisecond.
+A held row is in no chain; a snapshot has it with its deadline, and whoever restores it holds it again.
 This module does not know the meaning of offsets, the rules of groups or the clock.
 """
 
@@ -33,6 +35,7 @@ LEASED: Final = 2
 RETURNED: Final = 3
 
 NONE: Final = -1
+_HELD_MS: Final = 2**62  # In place of the end of a delay: the row waits for no time.
 LAPSED: Final = 0  # How an attempt ended: the lease expired,
 RETURNED_BY_HAND: Final = 1  # or the consumer returned the message.
 ATTEMPTS_KEPT: Final = 16  # Of a message's history; the oldest are dropped.
@@ -75,7 +78,8 @@ class Leases:
         self._previous: array[int] = array("i")
         # Of rows with failed attempts: the number of noted attempts, then received, ended and how for each.
         self._histories: dict[int, list[int]] = {}
-        self._lapsed: dict[int, int] = {}  # Rows in a retry delay after an expired lease: when the delay ends.
+        # Rows in a retry delay after an expired lease: when the delay ends. Held rows: `_HELD_MS`.
+        self._lapsed: dict[int, int] = {}
         self._free = NONE
         self._chains: dict[int, int] = {}  # Deadline to the first row of its chain.
         self._deadlines: list[int] = []  # A heap of the deadlines; entries can be stale.
@@ -172,6 +176,23 @@ class Leases:
         self._arm(row, visible_ms)
         self.deadline_ms[row] = deadline_ms
 
+    def hold(self, row: int) -> None:
+        """Let a lease last until `release`, whatever its deadline."""
+        assert self.state[row] == LEASED
+        assert not self.is_held(row)
+        self._disarm(row)
+        self._lapsed[row] = _HELD_MS
+
+    def release(self, row: int) -> None:
+        """Give a held lease its deadline again, which may have passed."""
+        assert self.is_held(row)
+        del self._lapsed[row]
+        self._arm(row, self.deadline_ms[row])
+
+    def is_held(self, row: int) -> bool:
+        """True if the lease lasts until `release`."""
+        return bool(self._lapsed) and self._lapsed.get(row, NONE) == _HELD_MS
+
     def reveal(self, row: int) -> None:
         """Make the row READY."""
         self._reveal(row)
@@ -207,8 +228,8 @@ class Leases:
         return found[-ATTEMPTS_KEPT:]
 
     def hidden_until_ms(self, row: int) -> int:
-        """When a hidden message is available again."""
-        return self._lapsed.get(row, self.deadline_ms[row])
+        """When a hidden message is available again; of a held one the deadline of its lease."""
+        return self.deadline_ms[row] if self.is_held(row) else self._lapsed.get(row, self.deadline_ms[row])
 
     def is_hidden(self, row: int) -> bool:
         """True if the message is leased, or in a retry delay."""
@@ -256,6 +277,8 @@ class Leases:
 
     def _disarm(self, row: int) -> None:
         armed_ms = self._lapsed.pop(row, NONE) if self._lapsed else NONE
+        if armed_ms == _HELD_MS:
+            return
         if armed_ms == NONE:
             armed_ms = self.deadline_ms[row]
         after = self._next[row]

@@ -75,6 +75,7 @@ class QueueLocation(msgspec.Struct, array_like=True):
     message_bytes_max: int = 0
     fifo: bool = False
     deduplicates: bool = False
+    needs_id: bool = False  # It refuses messages without a deduplication id.
 
 
 entry_encoder = msgspec.msgpack.Encoder()

@@ -9,6 +9,7 @@ lease is not an event; `tick` and `decide_receive` detect it.
     available         Passed, end of lease     it is delivered          Leased
                       or delay
     leased            Leased                   its deadline             Extended changes it
+    held              Held                     HoldsEnded               a transaction's outcome
     hidden            Returned with a delay    the delay ends
                       end of lease, if the
                       queue counts failures
@@ -28,7 +29,8 @@ from typing import Any, Final, final
 from longhall.errors import Code
 from longhall.queues.cursor import NO_ROW, Cursor
 from longhall.queues.delivery_selection import DEATHS_MAX, DeliverySelection, Peek, SelectionRules, owners_of
-from longhall.queues.events import Extended, Marked, Passed, Purged, QueueEvent, Returned, Rewound, Settled
+from longhall.queues.events import Extended, Held, Marked, Passed, Purged, QueueEvent, Returned, Rewound, Settled
+from longhall.queues.holds import HELD_MAX
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import LEASED
 from longhall.queues.marks import MARKS_MAX, NO_LIMIT
@@ -340,12 +342,66 @@ class Queue:
         row = self._row_of(lane_id, offset, number)
         if isinstance(row, Code):
             return row
-        if row == NO_ROW:
+        if row == NO_ROW or self.state.leases.is_held(row):
             return Code.NOT_IN_FLIGHT
         until_ms = now_ms if at_once else self.state.leases.deadline_ms[row]
         return Returned(
             queue=self.queue_id, lane=lane_id, offset=offset, at_ms=now_ms, visible_ms=until_ms, unseen=True
         )
+
+    def decide_hold(
+        self,
+        now_ms: int,
+        producer_id: int,
+        coordinator_epoch: int,
+        receipts: Sequence[tuple[int, int, int]],
+        reported: Sequence[tuple[int, int]] = (),
+        rejected: bool = False,
+    ) -> list[Held] | Code:
+        """Hold leased messages for a transaction of this producer, which other groups take part in.
+
+        RECEIPT_SUPERSEDED if one has left its consumer; CONCURRENT_TRANSACTIONS if another transaction holds one;
+        OVERLOADED beyond the bound. What the producer holds already is not held twice.
+        """
+        self.tick(now_ms)
+        holds, leases = self.state.holds, self.state.leases
+        lanes: dict[int, Held] = {}
+        seen: set[tuple[int, int]] = set()
+        for lane_id, offset, number in receipts:
+            row = self._row_of(lane_id, offset, number)
+            if isinstance(row, Code):
+                return row
+            if row == NO_ROW or leases.state[row] != LEASED or not self._is_out(now_ms, row):
+                return Code.RECEIPT_SUPERSEDED
+            if leases.is_held(row):
+                if not holds.has(producer_id, lane_id, offset):
+                    return Code.CONCURRENT_TRANSACTIONS
+                continue
+            held = lanes.get(lane_id)
+            if held is None:
+                held = lanes[lane_id] = Held(
+                    queue=self.queue_id,
+                    producer_id=producer_id,
+                    coordinator_epoch=coordinator_epoch,
+                    lane=lane_id,
+                    offsets=[],
+                    numbers=[],
+                    reported=[other for lane, other in reported if lane == lane_id],
+                    rejected=rejected,
+                )
+            if (lane_id, offset) not in seen:
+                seen.add((lane_id, offset))
+                held.offsets.append(offset)
+                held.numbers.append(number)
+        if holds.count + sum([len(held.offsets) for held in lanes.values()]) > HELD_MAX:
+            return Code.OVERLOADED
+        return list(lanes.values())
+
+    def is_held(self, lane_id: int, offset: int) -> bool:
+        """True if a transaction that is about to commit holds the message."""
+        lane = self.state.lanes.get(lane_id)
+        row = lane.cursor.find(offset) if lane is not None else NO_ROW
+        return row != NO_ROW and self.state.leases.is_held(row)
 
     def _row_of(self, lane_id: int, offset: int, number: int) -> int | Code:
         """The row of a receipt; NO_ROW if the message is settled."""
@@ -368,12 +424,14 @@ class Queue:
             return row
         if row == NO_ROW or (accepts != LATE and not self._is_out(now_ms, row)):
             return Code.NOT_IN_FLIGHT
+        if self.state.leases.is_held(row):
+            return Code.NOT_IN_FLIGHT  # A transaction decides over it: only the outcome ends or changes the lease.
         return row
 
     def _is_out(self, now_ms: int, row: int) -> bool:
         """True if the lease or the retry delay of a message has not ended."""
         leases = self.state.leases
-        return leases.is_hidden(row) and leases.deadline_ms[row] > now_ms
+        return leases.is_hidden(row) and (leases.deadline_ms[row] > now_ms or leases.is_held(row))
 
     # The whole queue
 

@@ -14,6 +14,8 @@ of its queue in place of a MAC, which saves two of them a message. The pass is a
 
     | ~ or ! | pass          | lane, offset, lease number |
     | 1      | 24 characters | 32 characters in base64    |    `!`: the message asks for a delivery report
+
+Receipts of queues in other replication groups than the hall reach clients as `GROUP.RECEIPT`.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ CURRENT: Final = "current"  # That of the last lease: a settle also after the en
 IN_TIME: Final = "in-time"  # The same, both only while the lease lasts.
 LATE: Final = "late"  # The same, both also after its end.
 
+BETWEEN: Final = "."  # Separates the number of a group from its receipt.
+
 _VERSION: Final = 1
 _VERSIONS_END: Final = 16  # A first byte below this is a receipt of some version; others are not receipts.
 _VERSION_REPORTS: Final = 2
@@ -46,6 +50,12 @@ _PASS_END: Final = 25  # Where the base64 of a session's receipt begins.
 _PASS_OF: Final = b"session"
 _TO_URL: Final = bytes.maketrans(b"+/", b"-_")
 _FROM_URL: Final = bytes.maketrans(b"-_+/", b"+/!!")  # Rejects the other alphabet: one text for each receipt.
+
+
+def split_group(text: str) -> tuple[int, str]:
+    """The group that issued a receipt, and the receipt as the group knows it; -1 if it names no group."""
+    number, _, rest = text.partition(BETWEEN)
+    return (int(number), rest) if rest and number.isascii() and number.isdigit() and len(number) < 10 else (-1, text)
 
 
 @final

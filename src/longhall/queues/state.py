@@ -13,6 +13,8 @@ from longhall.queues.cursor import NO_ROW, Cursor
 from longhall.queues.events import (
     Died,
     Extended,
+    Held,
+    HoldsEnded,
     LaneOpened,
     Leased,
     Marked,
@@ -26,6 +28,7 @@ from longhall.queues.events import (
     Switched,
     Withdrawn,
 )
+from longhall.queues.holds import Hold, Holds
 from longhall.queues.lanes import Lane
 from longhall.queues.leases import LEASED, Leases
 from longhall.queues.marks import Marks
@@ -55,6 +58,7 @@ class State:
         self.order: list[Lane] = []  # By falling priority.
         self._by_index: list[Lane] = []
         self.marks = Marks()
+        self.holds = Holds()
         self.uncommitted = UncommittedMessages()
         self.fifo = fifo
 
@@ -130,6 +134,10 @@ class State:
         elif isinstance(event, Marked):
             self.marks.add(event.ends, event.base, event.forget)
             self._advance_marks()
+        elif isinstance(event, Held):
+            self._apply_held(event)
+        elif isinstance(event, HoldsEnded):
+            self._apply_holds_ended(event)
         else:
             assert isinstance(event, Recounted)
             self._set_counts(event.messages, event.bytes)
@@ -210,6 +218,32 @@ class State:
                 lane.drop(row)
         self._release(gone)
 
+    def _apply_held(self, event: Held) -> None:
+        self.holds.coordinator_epoch = event.coordinator_epoch
+        reported = set(event.reported)
+        for index, offset in enumerate(event.offsets):
+            hold = Hold(event.numbers[index], offset in reported, event.rejected)
+            self.holds.add(event.producer_id, event.lane, offset, hold)
+            self._hold(event.lane, offset, hold.number)
+
+    def _hold(self, lane_id: int, offset: int, number: int) -> None:
+        row = self.held_row(lane_id, offset, number)
+        if row != NO_ROW and self.leases.state[row] == LEASED and not self.leases.is_held(row):
+            self.leases.hold(row)
+
+    def held_row(self, lane_id: int, offset: int, number: int) -> int:
+        """The row of a message under this lease number; NO_ROW if the message was removed or delivered again."""
+        lane = self.lanes.get(lane_id)
+        row = lane.cursor.find(offset) if lane is not None else NO_ROW
+        return row if row != NO_ROW and self.leases.number[row] == number else NO_ROW
+
+    def _apply_holds_ended(self, event: HoldsEnded) -> None:
+        self.holds.coordinator_epoch = event.coordinator_epoch
+        for (lane_id, offset), hold in self.holds.end(event.producer_id).items():
+            row = self.held_row(lane_id, offset, hold.number)
+            if row != NO_ROW and self.leases.is_held(row):
+                self.leases.release(row)
+
     def _apply_died(self, event: Died) -> None:
         gone = self._drop_offsets(event.lane, event.offsets)
         if gone:
@@ -236,6 +270,7 @@ class State:
             everything = everything and positions.get(lane.cursor.lane, -1) >= lane.cursor.scan
         if everything:
             self.leases.clear()
+            self.holds.clear()
             for lane in self._by_index:
                 lane.clear(positions[lane.cursor.lane])
             positions = {}
@@ -276,7 +311,7 @@ class State:
         for lane in self._by_index:
             groups = [] if lane.groups is None else lane.groups.members(self.leases)
             lanes.append([lane.cursor.lane, lane.cursor.priority, lane.cursor.scan, groups])
-        return {
+        state: dict[str, Any] = {
             "version": SNAPSHOT_VERSION,
             "next_number": self.next_number,
             "newest_stamp": self.newest_stamp,
@@ -290,6 +325,9 @@ class State:
             "undecided": self.uncommitted.snapshot(),
             "leases": self.leases.snapshot(),
         }
+        if holds := self.holds.snapshot():
+            state["holds"] = holds
+        return state
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take the state of a `snapshot`. It has no settings."""
@@ -315,6 +353,8 @@ class State:
             lane = self._by_index[self.leases.lane[row]]
             lane.cursor.hold(self.leases.offset[row], row)
             lane.enrol(row, names.get(row, ""))
+        for lane_id, offset, number in self.holds.restore(state.get("holds", [])):
+            self._hold(lane_id, offset, number)
         self.marks = Marks()
         self.marks.restore(state.get("marks", []), self.lanes)
         self.uncommitted = UncommittedMessages()

@@ -236,8 +236,8 @@ class EndHeld(MessageOperation[None]):
 class CommitTransaction(Operation[list[Published]]):
     """Publish all these messages and end those in one atomic write; an answer with a code means that nothing was done.
 
-    Queues that other groups store cannot be part of that: with them the messages are published first, and those that
-    the client has done with end then.
+    Below the feature level of settles in groups, queues that other groups store cannot be part of that: with them the
+    messages are published first, and those that the client has done with end then.
     """
 
     host: str

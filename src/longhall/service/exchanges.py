@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Final, final
 
-from longhall.broker.feature_gates import check_exchanges
+from longhall.broker.feature_gates import check_exchanges, may_settle_in_groups
+from longhall.broker.group_steps import GroupSteps
 from longhall.broker.hall import Hall
 from longhall.broker.pending import Pending, started
 from longhall.broker.queues.consumers.session import NewConsumer
 from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.settle import settle
 from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.sending.planned_sends import PlannedSends
 from longhall.broker.queues.sending.publication import Published
 from longhall.broker.queues.sending.publish import ElsewhereMessages, Publishing
-from longhall.broker.queues.sending.transaction import commit_transaction
+from longhall.broker.queues.sending.transaction import EndedMessages, PlannedTransaction, commit_transaction
 from longhall.broker.queues.service import QueueService
+from longhall.broker.queues.write import together
 from longhall.broker.topic_administration import commit_event
+from longhall.broker.transaction_participant import REJECTED_MARK
 from longhall.broker.waiting import committed
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
@@ -44,8 +48,9 @@ Sends = list[tuple[RunningQueue, ElsewhereMessages, Pending[list[Accepted]]]]
 class ExchangeService:
     """The operations of `exchange_operations` on one hall."""
 
-    def __init__(self, hall: Hall, queues: QueueService, router: Router) -> None:
+    def __init__(self, hall: Hall, queues: QueueService, router: Router, steps: GroupSteps | None = None) -> None:
         self._hall = hall
+        self._steps = steps
         self._queues = queues
         self._consumers = queues.consumers
         self._router = router
@@ -221,16 +226,54 @@ class ExchangeService:
         publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
         if any(answer.code is not None for answer in publishing.answers):
             return publishing.answers
-        queues = [self._hall.running_queue(one.queue) for one in op.ends]
-        if publishing.is_here and not any(queue is not None and queue.settings.wings for queue in queues):
-            sends = publishing.write_backs()
-            await commit_transaction(self._hall, self._queues.stager, sends, op.ends, caller.identity)
+        apart = [one for one in op.ends if self._is_elsewhere(one.queue)]
+        if self._steps is not None and apart and may_settle_in_groups(self._hall):
+            await self._commit_in_groups(self._steps, op, publishing, apart, caller)
             return publishing.answers
+        if not apart and (publishing.is_here or may_settle_in_groups(self._hall)):
+            sends, carrier = publishing.write_backs(), self._queues.outbox.carrier
+            await commit_transaction(self._hall, self._queues.stager, sends, op.ends, caller.identity, carrier)
+            return publishing.answers
+        # Below the feature level of settles in groups, one after the other.
         answers = await self._publish(ops.PublishMessages(op.host, op.publications), caller)
         if all(answer.code is None for answer in answers):
             for one in op.ends:
                 await self._router.dispatch(ops.EndHeld(one.queue, "", one.receipts, one.how, []), caller)
         return answers
+
+    async def _commit_in_groups(
+        self,
+        steps: GroupSteps,
+        op: ops.CommitTransaction,
+        publishing: Publishing,
+        apart: list[EndedMessages],
+        caller: Caller,
+    ) -> None:
+        """Commit a transaction that ends messages of other groups, all at once."""
+        sends = PlannedSends(self._hall, self._queues.stager, publishing.write_backs(), self._queues.outbox.carrier)
+        here = [one for one in op.ends if not self._is_elsewhere(one.queue)]
+        step = PlannedTransaction(self._hall, sends, here, caller.identity)
+        await step.make_ready()
+        receipts: dict[str, list[str]] = {}
+        for one in apart:
+            if one.how != ops.REQUEUE:
+                mark = REJECTED_MARK if one.how == ops.REJECT else ""
+                receipts.setdefault(one.queue, []).extend(mark + receipt for receipt in one.receipts)
+        if receipts:
+            if not await steps.commit(receipts, step):
+                raise LonghallError(Code.RECEIPT_SUPERSEDED, "the messages of the transaction were ended before")
+        else:
+            step.decide()
+            with together(self._hall):
+                step.write()
+        await step.finish()
+        for one in apart:
+            if one.how == ops.REQUEUE:
+                await self._router.dispatch(ops.EndHeld(one.queue, "", one.receipts, one.how, []), caller)
+
+    def _is_elsewhere(self, name: str) -> bool:
+        queue = self._hall.running_queue(name)
+        return queue is not None and bool(queue.settings.wings) and not self._hall.options.wing
 
     # Queues
 

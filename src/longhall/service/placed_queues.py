@@ -42,6 +42,7 @@ from longhall.queues.messages import (
     Page,
 )
 from longhall.queues.outbox_events import OutboxEntry
+from longhall.queues.receipts import BETWEEN, split_group
 from longhall.queues.settings import QueueSettings
 from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
@@ -49,7 +50,6 @@ from longhall.service.placed_consumers import PlacedConsumers
 from longhall.service.placed_receive import PlacedReceive
 from longhall.service.sessions import Sessions
 
-BETWEEN: Final = "."  # Separates the number of a group from its receipt or upload id.
 AGAIN_S: Final = 0.2  # Before messages are sent again to a group whose leader changes,
 AGAIN_MAX: Final = 25  # and how often.
 PAGES: Final = "/"  # Separates a lane from a position in it.
@@ -67,6 +67,9 @@ class Groups(Protocol):
     @property
     def leads(self) -> bool:
         """True if this node leads the hall, and may apply topics to groups."""
+
+    def is_placed(self, topic: str) -> bool:
+        """True if the topic is known and other groups store it."""
 
     def nearest(self, numbers: tuple[int, ...]) -> list[int]:
         """These groups in the order in which this node should ask them."""
@@ -331,17 +334,17 @@ class PlacedQueues:
             codes[position] = code
         return codes
 
+    def needs_hall(self, queue: PlacedQueue, op: ops.SettleWithSends) -> bool:
+        """True if the hall has to coordinate a settle with sends: several groups, or a topic of the hall, take part."""
+        numbers = {split_group(receipt)[0] for receipt in op.receipts}
+        return len(numbers) > 1 or any(send.topic and not self._groups.is_placed(send.topic) for send in op.sends)
+
     async def _settle_with_sends(self, queue: PlacedQueue, op: ops.SettleWithSends, caller: Caller) -> Any:
         found = [self._group_of(queue, receipt, Code.INVALID_RECEIPT) for receipt in op.receipts]
-        numbers = {number for number, _ in found}
-        if len(numbers) > 1:
-            raise LonghallError(
-                Code.INVALID_REQUEST,
-                "the messages are in several replication groups, which cannot change in one step: settle those of each "
-                "receive by themselves",
-            )
+        if not found:
+            raise LonghallError(Code.INVALID_REQUEST, "no message is settled")
         asked = msgspec.structs.replace(op, receipts=[rest for _, rest in found])
-        return await self._ask(queue, numbers.pop(), asked, caller)
+        return await self._ask(queue, found[0][0], asked, caller)
 
     async def _by_receipt(self, queue: PlacedQueue, op: ops.AnswerMessage | ops.ReadPart, caller: Caller) -> Any:
         number, rest = self._group_of(queue, op.receipt, Code.INVALID_RECEIPT)

@@ -41,6 +41,7 @@ from longhall.service.queue_operations import (
     MessageOperation,
     QueueOperation,
     ReceiveMessages,
+    SettleWithSends,
     undelivered,
 )
 from longhall.service.sessions import Sessions
@@ -255,7 +256,7 @@ class Router:
         if self._placed is None or not isinstance(operation, MessageOperation):
             return None
         queue = self._placed.find(operation.queue)
-        if queue is None:
+        if queue is None or (isinstance(operation, SettleWithSends) and self._placed.needs_hall(queue, operation)):
             return None
         return self._kept(operation, started(self._placed.carry_out(queue, operation, caller)))
 

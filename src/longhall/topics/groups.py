@@ -14,6 +14,7 @@ from typing import Any, final
 import msgspec
 
 from longhall.errors import Code, LonghallError
+from longhall.names import SETTLE_GROUP
 from longhall.topics.commits import (
     accepted_rows,
     check_commit,
@@ -380,9 +381,14 @@ class Groups:
         return effects
 
     def forget_topics(self, topics: frozenset[str], now_ms: int) -> list[Effect]:
-        """Delete the offsets of deleted topics: a new topic of that name must not inherit them."""
+        """Delete the offsets of deleted topics: a new topic of that name must not inherit them.
+
+        What a settle group has are receipts, and the topic is only what they were named with.
+        """
         effects: list[Effect] = []
         for group in list(self._table.groups.values()):
+            if group.group_id.startswith(SETTLE_GROUP):
+                continue
             gone = {(topic, partition) for topic, partition, _ in group.offsets.all() if topic in topics}
             gone.update(partition for partition in group.offsets.unstable() if partition[0] in topics)
             if gone:

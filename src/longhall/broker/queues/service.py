@@ -342,8 +342,9 @@ class QueueService:
         return settle(self._hall, self._find(name), receipts, consumer, accepts)
 
     async def settle_with_sends(self, name: str, receipts: Names, sends: WriteBacks, consumer: str = "") -> Results:
-        """Settle messages and send others, to any queues and topics of this replication group, in one atomic step."""
-        return await settle_with_sends(self._hall, self.stager, self._find(name), receipts, sends, consumer)
+        """Settle messages and send others in one atomic step, to any queues and to topics of this replication group."""
+        carrier = self.outbox.carrier
+        return await settle_with_sends(self._hall, self.stager, carrier, self._find(name), receipts, sends, consumer)
 
     async def change_lease(
         self, name: str, changes: Changes, consumer: str = "", accepts: str = CURRENT, lease_ms_max: int = 0
@@ -437,7 +438,10 @@ class QueueService:
         queue = self._find(name)
         settings = queue.settings
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
-        return QueueLocation(queue.entry.topic_id, settings.message_bytes_max, settings.fifo, queue.deduplicates)
+        needs_id = settings.delivery == "exactly-once" and settings.deduplication != "content"
+        return QueueLocation(
+            queue.entry.topic_id, settings.message_bytes_max, settings.fifo, queue.deduplicates, needs_id
+        )
 
     async def take_in(self, name: str, topic_id: bytes, batch: OutboxBatch) -> int:
         """Store messages of another group's outbox, each once; the first offset without room, or behind the batch."""

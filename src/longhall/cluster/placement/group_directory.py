@@ -17,11 +17,12 @@ from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.pending import Pending, failed
 from longhall.broker.placement import WING_STEP, PartitionLocation, group_of
 from longhall.broker.transaction_markers import PartitionMarkers
+from longhall.broker.transaction_participant import SettleRequest
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.placement_rules import reserved_hosts
 from longhall.cluster.placement.topic_presence import TopicPresence
-from longhall.cluster.placement.transaction_operations import WriteMarkers
+from longhall.cluster.placement.transaction_operations import SettleInTransaction, WriteMarkers
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
@@ -212,6 +213,9 @@ class GroupDirectory:
 
     async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
         return await self.call(group, WriteMarkers(request))
+
+    async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
+        return await self.call(group, SettleInTransaction(request), now=True)
 
 
 def _nobody_remembers(wings: list[ReplicationGroup]) -> None:

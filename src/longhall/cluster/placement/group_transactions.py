@@ -1,9 +1,9 @@
 """Transactions over several replication groups: the two sides of the calls between a group and the main hall.
 
     in the main hall    CoordinatorSide answers whether a partition is part of a transaction
-    in a group          GroupSide asks that, and appends the markers that the main hall sends
+    in a group          GroupSide asks that, appends the markers that the main hall sends, and settles messages
 
-Neither has state of its own. What was appended is in the log of its group, and what was decided is in that of the hall.
+What was appended is in the log of its group, and what was decided is in that of the hall.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from longhall.broker.hall import Hall
 from longhall.broker.pending import Pending
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.broker.transaction_markers import write_markers
+from longhall.broker.transaction_participant import TransactionParticipant
 from longhall.broker.transaction_verification import PartitionQuestion
-from longhall.cluster.placement.transaction_operations import VerifyPartition, WriteMarkers
+from longhall.cluster.placement.transaction_operations import SettleInTransaction, VerifyPartition, WriteMarkers
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller
 from longhall.errors import Code
 
@@ -71,6 +72,7 @@ class GroupSide:
     def __init__(self, hall: Hall, main: MainHall) -> None:
         self._hall = hall
         self._main = main
+        self._participant = TransactionParticipant(hall)
 
     async def verify(self, question: PartitionQuestion) -> Code | None:
         return await self._main.call(VerifyPartition(question), NOBODY_IN_PARTICULAR)
@@ -78,3 +80,7 @@ class GroupSide:
     async def write(self, operation: WriteMarkers) -> list[Code | None]:
         """Append the markers, and reply when they are committed."""
         return await write_markers(self._hall, operation.markers)
+
+    async def settle(self, operation: SettleInTransaction) -> Code | None:
+        """Do a step of the settles of a transaction, and reply when it is committed."""
+        return await self._participant.carry_out(operation.request)

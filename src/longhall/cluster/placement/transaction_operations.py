@@ -1,8 +1,11 @@
-"""Operations between the coordinator of transactions, in the main hall, and the groups that store their partitions."""
+"""Operations between the coordinator of transactions, in the main hall, and the groups that store their partitions and
+queues.
+"""
 
 from __future__ import annotations
 
 from longhall.broker.transaction_markers import PartitionMarkers
+from longhall.broker.transaction_participant import SettleRequest
 from longhall.broker.transaction_verification import PartitionQuestion
 from longhall.cluster.rpc.operation import Operation
 from longhall.errors import Code
@@ -18,3 +21,9 @@ class WriteMarkers(Operation[list[Code | None]]):
     """The main hall has a group write markers; None, or the error, for each partition. It may be repeated."""
 
     markers: PartitionMarkers
+
+
+class SettleInTransaction(Operation[Code | None]):
+    """The main hall has a group do a step of the settles of a transaction; None, or the error. It may be repeated."""
+
+    request: SettleRequest

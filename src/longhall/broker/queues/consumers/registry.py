@@ -427,7 +427,9 @@ class ConsumerRegistry:
                 visible_ms=now_ms,
             )
             for row, state in enumerate(leases.state)
-            if state == LEASED and leases.deadline_ms[row] - leases.leased_ms[row] >= SESSION_LEASE_MS
+            if state == LEASED
+            and leases.deadline_ms[row] - leases.leased_ms[row] >= SESSION_LEASE_MS
+            and not leases.is_held(row)  # The outcome of its transaction comes, and returns it if it was aborted.
         ]
         write_queue(self._hall, queue, returned)
 

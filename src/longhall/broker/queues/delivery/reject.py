@@ -31,6 +31,8 @@ async def _reject(hall: Hall, queue: RunningQueue, receipt: tuple[int, int, int]
     lease = queue.queue.lease_of(lane, offset)
     if lease is None or lease[0] != number:
         return Code.RECEIPT_SUPERSEDED
+    if queue.queue.is_held(lane, offset):
+        return Code.NOT_IN_FLIGHT
     size_bytes = len(record.value or b"") if record is not None else 0
     candidate = Candidate(offset, offset + 1, size_bytes, "", -1, record)
     dead_letter(hall, queue, [Death(lane, offset, REJECTED, lease[2], lease[3], candidate)])

@@ -167,6 +167,8 @@ class _Settling(Rider):
         self._events, (code,) = self._queue.queue.decide_settle(self._hall.time.now_ms(), [self._place])
         if code is not None:
             raise LonghallError(code, "Another consumer has the message now.")
+        if self._queue.queue.is_held(*self._place[:2]):
+            raise LonghallError(Code.NOT_READY, "A transaction that is being decided has the message; try again.")
         return not self._events
 
     def check(self) -> None:

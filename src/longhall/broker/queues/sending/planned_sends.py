@@ -1,12 +1,12 @@
 """Sends that are part of a larger atomic write: their targets, the rules of these, and the appends.
 
     construct      resolves the targets and checks the sizes; it refuses what can never be
-    make_room      waits until all bounded queues have room at the same time
+    make_room      asks for queues of other groups, and waits until all bounded queues have room at the same time
     plan           applies the rules of the queues: from here on nothing may be refused, and nothing may await
     write          appends, inside the atomic write of the caller
     finish         timers and waiting receivers, after the write
 
-The targets are queues and topics of this replication group.
+The targets are queues and topics of this replication group, and queues of others, whose messages are in the outbox.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Final, final
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.delays.staging import DelayStager
+from longhall.broker.queues.outbox.outbox_delivery import OutboxCarrier
 from longhall.broker.queues.running_queue import RunningQueue, owner_of
+from longhall.broker.queues.sending.outbox_sends import OutboxSend
 from longhall.broker.queues.sending.room import decide_room, make_room
 from longhall.broker.queues.sending.rules import (
     charge_quota,
@@ -30,10 +32,11 @@ from longhall.broker.queues.write import write_records
 from longhall.broker.system_topics import refuse_system_topic
 from longhall.broker.waiting import acknowledged
 from longhall.errors import Code, LonghallError
+from longhall.names import OUTBOX_SHARD
 from longhall.queues.envelope import RANDOM_BYTES, derive_message_id, encode_record, new_message_id
 from longhall.queues.messages import Accepted, Outgoing, WriteBack
 from longhall.records.partitioner import partition_for
-from longhall.shards.shard import ONE
+from longhall.shards.shard import ALL, ONE
 
 BYTES_MAX: Final = 4 * 1024 * 1024  # Of all bodies: they are in one frame of the log.
 TRIES_MAX: Final = 100  # How often room is made in several queues before it is there in all of them.
@@ -43,17 +46,33 @@ TRIES_MAX: Final = 100  # How often room is made in several queues before it is 
 class PlannedSends:
     """The sends of one atomic write."""
 
-    def __init__(self, hall: Hall, stager: DelayStager, sends: list[WriteBack]) -> None:
+    def __init__(
+        self, hall: Hall, stager: DelayStager, sends: list[WriteBack], carrier: OutboxCarrier | None = None
+    ) -> None:
         self._hall = hall
         self._stager = stager
-        self._sends = sends
-        self._targets = [_target_of(hall, each) for each in sends]
+        self._carrier = carrier
+        self._all = sends
+        self._elsewhere: dict[int, OutboxSend] = {}  # By place in `_all`.
+        self._sends: list[WriteBack] = []  # The others, with their targets.
+        self._targets: list[SendTarget] = []
+        for at, each in enumerate(sends):
+            target = _target_of(hall, each, carrier is not None)
+            if isinstance(target, OutboxSend):
+                self._elsewhere[at] = target
+            else:
+                self._sends.append(each)
+                self._targets.append(target)
         self._plan: list[tuple[SendTarget, list[tuple[Outgoing, Accepted]]]] = []
         self._staged: set[RunningQueue] = set()
-        _check_sizes(self._targets, sends)
+        _check_sizes(self._targets, self._sends)
+        if sum(len(message.body) for send in sends for message in send.messages) > BYTES_MAX:
+            raise LonghallError(Code.MESSAGE_TOO_LARGE, f"all messages of one step may have {BYTES_MAX} bytes")
 
     async def make_room(self) -> None:
         """Let there be room in all target queues at the same time."""
+        for elsewhere in self._elsewhere.values():
+            await elsewhere.locate(self._carrier)
         hall, loads = self._hall, _loads(self._targets, self._sends)
         for _ in range(TRIES_MAX):
             for target, (count, size) in loads.items():
@@ -66,7 +85,15 @@ class PlannedSends:
         """Apply the rules of the target queues: from here on nothing may be refused."""
         hall, targets, sends = self._hall, self._targets, self._sends
         now_ms = hall.time.now_ms()
-        size = sum(len(message.body) for send in sends for message in send.messages)
+        size = sum(len(message.body) for send in self._all for message in send.messages)
+        self._plan = []
+        for target_queue, (count, load) in _loads(targets, sends).items():
+            if decide_room(hall, target_queue, count, load) is not None:
+                raise LonghallError(Code.QUEUE_FULL, f"'{target_queue.entry.name}' is full")
+        for elsewhere in self._elsewhere.values():
+            elsewhere.plan()
+        if self._elsewhere and hall.refusal is not None:
+            raise LonghallError(hall.refusal)
         for target in targets:
             options = target.partition.options
             refusal = hall.refusal_for(options.in_sync_min, options.acknowledge == ONE)
@@ -104,7 +131,12 @@ class PlannedSends:
     def write(self) -> list[list[Accepted]]:
         """Append the messages. Inside the atomic write."""
         answers: list[list[Accepted]] = []
-        for target, rows in self._plan:
+        planned = iter(self._plan)
+        for at in range(len(self._all)):
+            if at in self._elsewhere:
+                answers.append(self._elsewhere[at].write())
+                continue
+            target, rows = next(planned)
             for message, accepted in rows:
                 if not accepted.repeated:
                     self._write_one(target, message, accepted)
@@ -144,8 +176,15 @@ class PlannedSends:
 
     async def acknowledged(self) -> None:
         """Wait until everything may be acknowledged."""
+        if self._elsewhere:
+            await acknowledged(self._hall, self._hall.shards[OUTBOX_SHARD], ALL)
         for target in self._targets:
             await acknowledged(self._hall, target.partition.shard, target.partition.options.acknowledge)
+
+
+def repeated(sends: list[WriteBack]) -> list[list[Accepted]]:
+    """The answer to a request that was carried out before."""
+    return [[Accepted(repeated=True) for _ in each.messages] for each in sends]
 
 
 @final
@@ -173,15 +212,17 @@ class SendTarget:
         return self._route[self._turn % len(self._route)]
 
 
-def _target_of(hall: Hall, send: WriteBack) -> SendTarget:
+def _target_of(hall: Hall, send: WriteBack, reaches_others: bool) -> SendTarget | OutboxSend:
     if bool(send.queue) == bool(send.topic):
         raise LonghallError(Code.INVALID_REQUEST, "a send names a queue or a topic")
     if send.queue:
         queue = hall.running_queue(send.queue)
+        if queue is None and hall.options.wing and reaches_others:
+            return OutboxSend(hall, send.queue, send)  # The hall knows whether it exists.
         if queue is None:
-            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{send.queue}'{_here(hall)}.")
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{send.queue}'.")
         if all(partition.elsewhere for partition in queue.route):
-            raise _apart(f"queue '{send.queue}'")
+            return OutboxSend(hall, send.queue, send)
         return SendTarget(queue.route, queue, -1)
     refuse_system_topic(send.topic)
     route = hall.shown(send.topic)
@@ -189,9 +230,11 @@ def _target_of(hall: Hall, send: WriteBack) -> SendTarget:
         raise LonghallError(Code.UNKNOWN_TOPIC, f"There is no topic '{send.topic}'{_here(hall)}.")
     if send.partition >= len(route):
         raise LonghallError(Code.UNKNOWN_TOPIC, f"Topic '{send.topic}' has {len(route)} partitions.")
+    owner = owner_of(route[0])  # The topic of a queue is the queue: its rules hold.
+    if owner is not None and all(partition.elsewhere for partition in route):
+        return OutboxSend(hall, owner.entry.name, send)
     if any(partition.elsewhere for partition in route):
         raise _apart(f"topic '{send.topic}'")
-    owner = owner_of(route[0])  # The topic of a queue is the queue: its rules hold.
     return SendTarget(route, owner, send.partition if owner is None else -1)
 
 
@@ -202,21 +245,18 @@ def _here(hall: Hall) -> str:
 def _apart(what: str) -> LonghallError:
     return LonghallError(
         Code.INVALID_REQUEST,
-        f"{what} is in another replication group than the settled messages: both cannot change in one step",
+        f"{what} is in another replication group than the settled messages: messages go to queues of other groups, and "
+        "to their topics only in Kafka transactions",
     )
 
 
 def _check_sizes(targets: list[SendTarget], sends: list[WriteBack]) -> None:
-    total = 0
     for target, send in zip(targets, sends, strict=True):
         settings = target.queue.settings if target.queue is not None else None
         bytes_max = settings.message_bytes_max if settings is not None else target.partition.options.message_bytes_max
         for message in send.messages:
-            total += len(message.body)
             if len(message.body) > bytes_max:
                 raise LonghallError(Code.MESSAGE_TOO_LARGE, f"a message may have {bytes_max} bytes")
-    if total > BYTES_MAX:
-        raise LonghallError(Code.MESSAGE_TOO_LARGE, f"all messages of one step may have {BYTES_MAX} bytes")
 
 
 def _loads(targets: list[SendTarget], sends: list[WriteBack]) -> dict[RunningQueue, tuple[int, int]]:

@@ -225,8 +225,9 @@ class Publishing:
         return not self.elsewhere and not self._through_outbox
 
     def write_backs(self) -> list[WriteBack]:
-        """What goes to queues of this hall, for one atomic write, in the order of the publications."""
-        return [
+        """Everything, for one atomic write: each queue has it in the order of the publications."""
+        direct = [WriteBack(queue=name, messages=some.messages) for name, some in self.elsewhere.items()]
+        return direct + [
             WriteBack(queue=queue.entry.name, messages=[self._for_queue(queue, message) for message in run.messages])
             for run in self._runs
             for queue in run.queues

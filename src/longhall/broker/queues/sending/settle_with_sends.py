@@ -1,8 +1,9 @@
 """Settle and send in one atomic write: a consumer's messages are settled together with what it writes back.
 
-The messages go to any number of queues and topics of this replication group. All of it happens, through every crash and
-failover, or nothing does: a refused receipt or message refuses everything. A repeated request, whose messages are
-settled already, sends nothing and succeeds, so a client retries until it has the reply.
+The messages go to any number of queues, through the outbox to those of other replication groups, and to topics of this
+one. All of it happens, through every crash and failover, or nothing does: a refused receipt or message refuses
+everything. A repeated request, whose messages are settled already, sends nothing and succeeds, so a client retries
+until it has the reply.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from longhall.broker.queues.audit.audit_log import audits
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.message_lookup import look_up_infos
 from longhall.broker.queues.delivery.settle import write_settles
+from longhall.broker.queues.outbox.outbox_delivery import OutboxCarrier
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.sending.planned_sends import PlannedSends
+from longhall.broker.queues.sending.planned_sends import PlannedSends, repeated
 from longhall.broker.queues.write import together
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
@@ -25,14 +27,20 @@ from longhall.queues.receipts import Receipts
 
 
 async def settle_with_sends(
-    hall: Hall, stager: DelayStager, queue: RunningQueue, receipts: list[str], sends: list[WriteBack], consumer: str
+    hall: Hall,
+    stager: DelayStager,
+    carrier: OutboxCarrier | None,
+    queue: RunningQueue,
+    receipts: list[str],
+    sends: list[WriteBack],
+    consumer: str,
 ) -> list[list[Accepted]]:
     """Settle these messages and send those, or raise and do nothing. The results are in the order of the sends."""
     step = _Step(hall, queue, receipts)
     if not step.decide():
         await committed(hall, queue.shard)  # The first reply was lost.
-        return [[Accepted(repeated=True) for _ in each.messages] for each in sends]
-    planned = PlannedSends(hall, stager, sends)
+        return repeated(sends)
+    planned = PlannedSends(hall, stager, sends, carrier)
     places = [
         place[:2]
         for receipt, place in zip(receipts, step.places, strict=True)
@@ -80,6 +88,10 @@ class _Step:
                 raise LonghallError(place, "A receipt is not one of this queue.")
             self.places.append(place)
         self.events, codes = self._queue.queue.decide_settle(self._hall.time.now_ms(), self.places)
+        if any(self._queue.queue.is_held(lane, offset) for lane, offset, _ in self.places):
+            raise LonghallError(
+                Code.NOT_READY, "A transaction that is being decided has one of the messages; try again."
+            )
         for code in codes:
             if code is not None:
                 raise LonghallError(code, "Another consumer has one of the messages now.")

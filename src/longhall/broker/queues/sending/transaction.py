@@ -21,6 +21,7 @@ from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.delivery.message_lookup import Place, look_up_infos, look_up_record
 from longhall.broker.queues.delivery.settle import change_leases, write_settles
+from longhall.broker.queues.outbox.outbox_delivery import OutboxCarrier
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.planned_sends import PlannedSends
 from longhall.broker.queues.write import together
@@ -28,7 +29,7 @@ from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import MessageInfo
 from longhall.queues.events import Settled
-from longhall.queues.messages import WriteBack
+from longhall.queues.messages import Accepted, WriteBack
 from longhall.queues.outcomes import REJECTED, Candidate, Death
 from longhall.queues.receipts import Receipts
 from longhall.records.record import Record
@@ -50,39 +51,73 @@ class EndedMessages(msgspec.Struct, array_like=True):
 
 
 async def commit_transaction(
-    hall: Hall, stager: DelayStager, sends: list[WriteBack], ends: list[EndedMessages], consumer: str
+    hall: Hall,
+    stager: DelayStager,
+    sends: list[WriteBack],
+    ends: list[EndedMessages],
+    consumer: str,
+    carrier: OutboxCarrier | None = None,
 ) -> None:
-    """Carry out all of it, or raise LonghallError and do nothing."""
-    steps = [
-        _End(hall, queue, one.receipts, one.how)
-        for one in ends
-        if one.how != REQUEUE and (queue := hall.running_queue(one.queue)) is not None
-    ]
-    planned = PlannedSends(hall, stager, sends)
-    for step in steps:
-        await step.look_up()
-    await planned.make_room()
-    for step in steps:
-        step.decide()
-    planned.plan()
+    """Carry out all of it, or raise LonghallError and do nothing. The ends are those of queues of this hall."""
+    planned = PlannedTransaction(hall, PlannedSends(hall, stager, sends, carrier), ends, consumer)
+    await planned.make_ready()
+    planned.decide()
     with together(hall):
+        planned.write()
+    await planned.finish()
+
+
+@final
+class PlannedTransaction:
+    """A transaction between its request and its atomic write. Fulfils `OutcomeWrite`."""
+
+    def __init__(self, hall: Hall, sends: PlannedSends, ends: list[EndedMessages], consumer: str) -> None:
+        self.answers: list[list[Accepted]] = []
+        self._hall = hall
+        self._sends = sends
+        self._ends = ends
+        self._consumer = consumer
+        self._steps = [
+            _End(hall, queue, one.receipts, one.how)
+            for one in ends
+            if one.how != REQUEUE and (queue := hall.running_queue(one.queue)) is not None
+        ]
+
+    async def make_ready(self) -> None:
+        """Read what the write needs, and wait for room."""
+        for step in self._steps:
+            await step.look_up()
+        await self._sends.make_room()
+
+    def decide(self) -> None:
+        """From here on nothing may be refused, and nothing may await."""
+        for step in self._steps:
+            step.decide()
+        self._sends.plan()
+
+    def write(self) -> None:
+        """Inside the atomic write."""
         try:
-            planned.write()
-            for step in steps:
-                step.write(consumer)
+            self.answers = self._sends.write()
+            for step in self._steps:
+                step.write(self._consumer)
         except LonghallError as error:
-            hall.halt(error)  # A part is appended: recovery drops it.
+            self._hall.halt(error)  # A part is appended: recovery drops it.
             raise
-    planned.finish()
-    for step in steps:
-        step.finish()
-    await planned.acknowledged()
-    for step in steps:
-        await committed(hall, step.queue.shard)
-    for one in ends:
-        queue = hall.running_queue(one.queue)
-        if one.how == REQUEUE and queue is not None:
-            await change_leases(hall, queue, [(receipt, 0) for receipt in one.receipts], consumer)
+
+    async def finish(self) -> None:
+        """After the write: wake receivers, wait until it may be acknowledged, and give back what was returned."""
+        hall = self._hall
+        self._sends.finish()
+        for step in self._steps:
+            step.finish()
+        await self._sends.acknowledged()
+        for step in self._steps:
+            await committed(hall, step.queue.shard)
+        for one in self._ends:
+            queue = hall.running_queue(one.queue)
+            if one.how == REQUEUE and queue is not None:
+                await change_leases(hall, queue, [(receipt, 0) for receipt in one.receipts], self._consumer)
 
 
 @final

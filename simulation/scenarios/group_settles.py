@@ -1,0 +1,215 @@
+"""Settles in transactions over several replication groups.
+
+group-settles    tasks of a queue in two wings of one replica each, and of one in the hall; workers settle them in
+                 transactions that write the results in the hall, some of which abort, give a task back before the
+                 commit, or are abandoned. Hall and wings are killed and lose their power all the time, while a tenth
+                 of all calls between them is lost: each accepted task has one result
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from typing import Final, final
+
+from longhall.broker.send import send
+from longhall.broker.transaction_coordinator import TransactionCoordinator
+from longhall.broker.waiting import committed
+from longhall.errors import Code, LonghallError
+from longhall.queues.messages import Delivery, Outgoing
+from longhall.queues.settings import QueueSettings
+from longhall.records.batch import Record, build_batch
+from longhall.service import queue_operations as ops
+from longhall.topics.effects import CommitRequest
+from simulation.checkers.exactly_once import ExactlyOnceOracle
+from simulation.checkers.violation import Violation
+from simulation.scenarios.cluster_run import FAULTS_S
+from simulation.scenarios.group_halls import MAIN, GroupHalls, break_groups
+from simulation.scenarios.machine import Starter
+from simulation.scenarios.run_result import RunResult, Scenario
+from simulation.world import Simulation
+
+QUEUES: Final = {"tasks": "parts", "more": "share", "near": "hall"}
+RESULTS: Final = "results"
+WORKERS: Final = 3
+LEASE_MS: Final = 2_500
+TIMEOUT_MS: Final = 4_000  # Of a transaction.
+SEND_S: Final = 0.2
+WORK_S: Final = 0.2
+SETTLE_S: Final = 40.0  # After the faults: every lease that a transaction extended has ended.
+DRAIN_LOOKS: Final = 120
+
+
+@final
+class _Worker:
+    """A transactional producer that settles tasks together with their results."""
+
+    def __init__(self, run: SettleRun, name: str, chance: random.Random) -> None:
+        self._run = run
+        self._halls = run.halls
+        self._name = name
+        self._chance = chance
+        self._producer = self._epoch = -1
+
+    async def work(self) -> None:
+        while True:
+            await asyncio.sleep(self._chance.expovariate(1 / WORK_S))
+            try:
+                found: dict[str, list[Delivery]] = {}
+                for queue in self._chance.sample(list(QUEUES), 2):
+                    got = await self._halls.ask(ops.ReceiveMessages(queue, 3, 0, LEASE_MS))
+                    if got:
+                        found[queue] = got
+                for one in [one for some in found.values() for one in some]:
+                    self._run.oracle.came(one.body.decode(), asyncio.get_running_loop().time())
+                if found:
+                    await self._transact(found)
+            except LonghallError:
+                continue
+
+    async def _transact(self, found: dict[str, list[Delivery]]) -> None:
+        taken = await self._halls.transact(lambda one: one.init(self._name, TIMEOUT_MS, -1, -1))
+        _expect(taken.code)
+        self._producer, self._epoch = taken.producer_id, taken.producer_epoch
+        await self._write([one.body for some in found.values() for one in some])
+        for queue, some in found.items():
+            await self._settle(queue, some)
+        fate = self._chance.random()
+        if fate < 0.1:
+            queue = self._chance.choice(list(found))  # Then the commit must be refused: another worker gets the task.
+            await self._halls.ask(ops.ChangeLeases(queue, [(found[queue][0].receipt, 0)]))
+        elif fate < 0.15:
+            return  # The transaction times out.
+        for _ in range(6):
+            code = await self._end(commit=fate < 0.9)
+            if code is not Code.CONCURRENT_TRANSACTIONS:
+                break
+            await asyncio.sleep(0.2)
+        if code is Code.TRANSACTION_ABORTABLE:
+            await self._end(commit=False)
+
+    async def _write(self, bodies: list[bytes]) -> None:
+        async def work(transactor: TransactionCoordinator) -> Code | None:
+            added = await transactor.add(self._name, self._producer, self._epoch, [(RESULTS, 0)])
+            hall = self._halls.groups[MAIN].hall
+            partition = hall.partition(RESULTS, 0) if hall is not None else None
+            if added.code is not None or hall is None or partition is None:
+                return added.code or Code.NOT_READY
+            batch = build_batch(
+                [Record(-1, hall.time.now_ms(), None, body) for body in bodies],
+                producer_id=self._producer,
+                producer_epoch=self._epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+            code = send(hall, partition, batch, 0, len(batch), self._name).code
+            await committed(hall, partition.shard)
+            return code
+
+        _expect(await self._halls.transact(work))
+
+    async def _settle(self, queue: str, some: list[Delivery]) -> None:
+        offsets = ((queue, 0, 0, -1, " ".join(one.receipt for one in some)),)
+        request = CommitRequest(group_id=f"longhall.settle.{queue}", generation=-1, member_id="", offsets=offsets)
+        result = await self._halls.transact(
+            lambda one: one.hold_offsets(self._name, request, self._producer, self._epoch, True)
+        )
+        _expect(result.code or result.refused.get((queue, 0)))
+
+    async def _end(self, *, commit: bool) -> Code | None:
+        ended = await self._halls.transact(lambda one: one.end(self._name, self._producer, self._epoch, commit, False))
+        return ended.code
+
+
+@final
+class SettleRun:
+    """A run of `group-settles`."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.halls = GroupHalls(simulation, 2)
+        self.oracle = ExactlyOnceOracle(0.0, 0)
+        self.sends = self.acknowledged = 0
+        self.closing = False
+        self._simulation = simulation
+
+    async def make(self) -> None:
+        """Start all groups and make the queues."""
+        for group in self.halls.groups.values():
+            await group.start()
+        for name, placement in QUEUES.items():
+            await self.halls.ask(ops.CreateQueue(name, QueueSettings(placement=placement, lease_ms=LEASE_MS)))
+        await self.halls.ask(ops.CreateQueue(RESULTS, QueueSettings(placement="hall")))
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Senders and workers."""
+        clients = [asyncio.ensure_future(self._send(name)) for name in QUEUES]
+        for number in range(WORKERS):
+            worker = _Worker(self, f"worker-{number}", self._simulation.stream(f"worker {number}"))
+            clients.append(asyncio.ensure_future(worker.work()))
+        return clients
+
+    async def _send(self, name: str) -> None:
+        chance = self._simulation.stream(f"send {name}")
+        for number in itertools.count():
+            await asyncio.sleep(chance.expovariate(1 / SEND_S))
+            if self.closing:
+                return
+            key = f"{name}-{number}"
+            self.oracle.sending(key, asyncio.get_running_loop().time())
+            self.sends += 1
+            try:
+                (accepted,) = await self.halls.ask(ops.SendMessages(name, [Outgoing(body=key.encode())]))
+            except LonghallError:
+                continue
+            if accepted.code is None:
+                self.acknowledged += 1
+                self.oracle.acknowledged(key)
+
+    async def drain(self) -> int:
+        """Let the workers empty the queues, and compare the results; returns their number."""
+        await asyncio.sleep(SETTLE_S)
+        for _ in range(DRAIN_LOOKS):
+            await asyncio.sleep(1.0)
+            depths = [await self.halls.ask(ops.MeasureQueue(name)) for name in QUEUES]
+            if not any(depth.available + depth.in_flight for depth in depths):
+                break
+        else:
+            raise Violation(f"tasks still wait or are held after {DRAIN_LOOKS} s without faults: {depths}")
+        results: list[str] = []
+        while found := await self.halls.ask(ops.ReceiveMessages(RESULTS, 10, 0, 600_000)):
+            results += [one.body.decode() for one in found]
+            await self.halls.ask(ops.SettleMessages(RESULTS, [one.receipt for one in found]))
+        self.oracle.account(results)
+        return len(results)
+
+
+def _expect(code: Code | None) -> None:
+    if code is not None:
+        raise LonghallError(code)
+
+
+async def group_settles(simulation: Simulation, starter: Starter) -> RunResult:
+    run = SettleRun(simulation)
+    await run.make()
+    clients = run.start()
+    faults = await break_groups(run.halls, simulation, FAULTS_S * simulation.share)
+    run.closing = True
+    results = await run.drain()
+    for client in clients:
+        client.cancel()
+    await asyncio.gather(*clients, return_exceptions=True)
+    return RunResult(
+        asyncio.get_running_loop().time(),
+        run.sends,
+        run.acknowledged,
+        sum(group.host.boots for group in run.halls.groups.values()),
+        faults,
+        simulation.trace.digest(),
+        results,
+        results,
+        results,
+    )
+
+
+SETTLE_SCENARIOS: Final[dict[str, Scenario]] = {"group-settles": group_settles}
