@@ -39,7 +39,7 @@ TESTS: Final[dict[str, str]] = {
     "message.timestamp.after.max.ms": _TIMES,
     "min.cleanable.dirty.ratio": _WHEN,
     "min.compaction.lag.ms": _WHEN,
-    "max.compaction.lag.ms": _WHEN,
+    "max.compaction.lag.ms": f"{_CLEANER}::test_the_longest_lag_compacts_a_quiet_partition",
     "min.insync.replicas": f"{_CONFIGURATION}::test_a_topic_asks_for_as_many_replicas_in_sync_as_it_needs",
     "retention.bytes": _OLD,
     "retention.ms": _OLD,

@@ -170,6 +170,16 @@ def _compact_the_last_value() -> list[tuple[Any, str, Any]]:
     return [(compaction.Compaction, "keeps", keeps)]
 
 
+def _reopen_closed_segments() -> list[tuple[Any, str, Any]]:
+    good: Any = PartitionLog.restore
+
+    def restore(self: Any, numbers: Any) -> None:
+        good(self, numbers)
+        self.is_closed = False
+
+    return [(PartitionLog, "restore", restore)]
+
+
 def _cut_too_early() -> list[tuple[Any, str, Any]]:
     good: Any = PartitionLog.start_for_retention
 
@@ -233,6 +243,9 @@ TOPIC_BUGS: Final[dict[str, Bug]] = {
         "A crash leaves the outcome of a transaction open.", "crashes", 20, _leave_markers_unwritten
     ),
     "compact-the-last-value": Bug("Compaction drops some newest values.", "cleaning", 4, _compact_the_last_value),
+    "reopen-closed-segments": Bug(
+        "A closed segment takes batches again after a restart.", "cleaning", 10, _reopen_closed_segments
+    ),
     "cut-too-early": Bug("Retention keeps half of what it should.", "cleaning", 4, _cut_too_early),
     "serve-damage": Bug("Readers get bytes with a wrong checksum.", "damage", 6, _serve_damage),
 }

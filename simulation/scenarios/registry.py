@@ -93,11 +93,13 @@ async def cleaning(simulation: Simulation, starter: Starter) -> RunResult:
     run = SingleNodeRun(simulation, starter, menu)
     compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", **SMALL}
     aging = {"retention.ms": str(RETENTION_MS), "segment.ms": "5000", **SMALL}
-    await run.begin({"events": (1, run.small_segments()), "keys": (2, compacted), "aging": (2, aging)})
-    for place in places_of("keys", 2):
+    quiet = {"cleanup.policy": "compact", "max.compaction.lag.ms": "4000"}  # The cleaner closes its segments.
+    topics = {"keys": (2, compacted), "quiet": (1, quiet), "aging": (2, aging)}
+    await run.begin({"events": (1, run.small_segments()), **topics})
+    for place, pause_s in [(Place("keys", 0), 0.2), (Place("keys", 1), 0.2), (Place("quiet", 0), 4.0)]:
         keys = KeyOracle(place)
         run.verdict.keys.append(keys)
-        run.context.act(write_keys(run.context, f"keyed-{place.partition}", keys, 20, 0.2))
+        run.context.act(write_keys(run.context, f"{place.topic}-{place.partition}", keys, 20, pause_s))
     run.write(places_of("aging", 2), plain=1, idempotent=1, transactional=1, pause_s=0.5)
     run.read(places_of("aging", 2))
     run.verdict.retention += [RetentionOracle(place, retention_ms=RETENTION_MS) for place in places_of("aging", 2)]

@@ -174,16 +174,24 @@ def now(life: Life, number: int, key: bytes) -> bytes:
     return batch_of(b"%d" % number + b"." * 400, key=key, timestamp_ms=life.hall.time.now_ms())
 
 
+QUIET = {"cleanup.policy": "compact", "max.compaction.lag.ms": "60000"}  # The cleaner closes the only segment.
+
+
+@pytest.mark.parametrize("configuration", [COMPACT, QUIET], ids=["closed", "quiet"])
 @pytest.mark.parametrize("end", ["kill", "cut"])
-def test_a_crash_at_any_step_of_a_compaction_is_harmless(end: str) -> None:
+def test_a_crash_at_any_step_of_a_compaction_is_harmless(end: str, configuration: dict[str, str]) -> None:
     for changes in range(0, 400, 3):
         desk = Desk(changes)
 
         async def play(life: Life, changes: int = changes, desk: Desk = desk) -> bool:
-            await create_topic(life.hall, "t", 1, COMPACT)
+            await create_topic(life.hall, "t", 1, configuration)
             await fill(life)
-            await checkpoint(life.hall)
+            if configuration is COMPACT:
+                await checkpoint(life.hall)
             await fill(life, 2)
+            if configuration is QUIET:
+                await checkpoint(life.hall)
+                await asyncio.sleep(61)
             desk.host.faults.cut_after_changes = changes
             await LogCleaner(life.hall).run()
             desk.host.faults.cut_after_changes = -1
@@ -287,3 +295,70 @@ def test_tombstones_stay_for_the_time_that_the_topic_says() -> None:
             await fill(life)  # Something to compact again.
 
     Desk().live(play)
+
+
+def test_the_longest_lag_compacts_a_quiet_partition() -> None:
+    """No further message comes that would close the active segment: the cleaner closes it by an event."""
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {"cleanup.policy": "compact", "max.compaction.lag.ms": "60000"})
+        await fill(life)
+        log = life.partition("t").log
+        before = log.bytes_kept()
+        await asyncio.sleep(59)
+        await LogCleaner(life.hall).run()
+        assert not log.is_closed
+        await asyncio.sleep(2)
+        await LogCleaner(life.hall).run()
+        assert log.is_closed
+        assert life.hall.checkpoint_wanted
+        await checkpoint(life.hall)
+        await LogCleaner(life.hall).run()
+        assert log.bytes_kept() < before // 2
+        assert table(life) == expected()
+
+    async def restarted(life: Life) -> None:
+        log = life.partition("t").log
+        assert log.is_closed
+        assert table(life) == expected()
+        await fill(life, 1)
+        assert len(log.segments) == 2
+        assert not log.is_closed
+        assert table(life) == {**expected(), b"key-0": 0}
+
+    async def restarted_again(life: Life) -> None:
+        assert len(life.partition("t").log.segments) == 2
+        assert table(life) == {**expected(), b"key-0": 0}
+
+    desk.live(play)
+    desk.live(restarted)
+    desk.live(restarted_again)
+
+
+@pytest.mark.parametrize("end", ["kill", "cut"])
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_closed_quiet_segment_is_closed_after_a_crash(end: str, runs: int) -> None:
+    """The event comes back from the write-ahead log, whether or not the compacted segment was installed before."""
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {"cleanup.policy": "compact", "max.compaction.lag.ms": "60000"})
+        await fill(life)
+        await checkpoint(life.hall)
+        await asyncio.sleep(61)
+        for _ in range(runs):
+            await LogCleaner(life.hall).run()
+
+    async def restarted(life: Life) -> None:
+        assert life.partition("t").log.is_closed
+        assert table(life) == expected()
+        await LogCleaner(life.hall).run()
+        await checkpoint(life.hall)
+        await LogCleaner(life.hall).run()
+        assert table(life) == expected()
+        await fill(life, 1)
+        assert table(life) == {**expected(), b"key-0": 0}
+
+    desk.live(play, end=end)
+    desk.live(restarted)

@@ -29,7 +29,7 @@ class PartitionMachine(RuleBasedStateMachine):
         self.host = new_host()
         self.batches: list[tuple[BatchHeader, bytes]] = []
         self.entries: list[tuple[bytes, int, int]] = []  # Entries of the write-ahead log since the last snapshot.
-        self.trimmed: list[tuple[int, int]] = []  # Number of entries before the trim, and its offset.
+        self.trimmed: list[tuple[int, int]] = []  # Number of entries before the trim, and its offset; -1: a close.
         self.now_ms = 0
 
     @initialize()
@@ -86,6 +86,11 @@ class PartitionMachine(RuleBasedStateMachine):
         self.trimmed.append((len(self.entries), offset))
 
     @rule()
+    def close(self) -> None:
+        self.log.close_active()
+        self.trimmed.append((len(self.entries), -1))
+
+    @rule()
     def checkpoint(self) -> None:
         self.log.flush()
         self.log.save_active_index(0)
@@ -101,12 +106,18 @@ class PartitionMachine(RuleBasedStateMachine):
         trims = list(self.trimmed)
         for at, (batch, flags, position) in enumerate(self.entries):
             while trims and trims[0][0] == at:
-                self.log.advance_start(trims.pop(0)[1])
+                self.replay_event(trims.pop(0)[1])
             if position < 0:
                 self.log.replay_batch(parse_header(batch, 0), batch, flags, self.now_ms)
             else:
                 self.log.replay_reference(parse_header(batch, 0), position, flags, self.now_ms)
         for _, offset in trims:
+            self.replay_event(offset)
+
+    def replay_event(self, offset: int) -> None:
+        if offset < 0:
+            self.log.close_active()
+        else:
             self.log.advance_start(offset)
 
     @rule(cold=st.sampled_from((0.0, 0.3, 1.0)))

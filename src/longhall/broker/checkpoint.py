@@ -40,6 +40,8 @@ SYNCS_AT_ONCE: Final = 16  # Concurrent sync calls are one pass over the disk.
 RECENT_STEP_BYTES: Final = 1024 * 1024  # Memory freed between two turns of the loop: 250 MB at once take 30 ms.
 RECENT_STEPS_MAX: Final = 4096  # Of one partition; the next checkpoint does the rest.
 
+_Ends = tuple[Partition, int, int]  # A partition, and as captured: the end of its log and of its closed segments.
+
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -50,13 +52,13 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     """
     dropped, hall.dropped = hall.dropped, []
     dead, hall.dead_segments = hall.dead_segments, []
-    safe: list[tuple[Partition, int]] = []
+    ends: list[_Ends] = []
     steps = hall.steps()
     try:
         _check_state(hall)
-        captured = await _capture(hall, safe)
+        captured = await _capture(hall, ends)
         await hall.commits.durable()
-        await _flush_tails(hall, safe)
+        await _flush_tails(hall, ends)
         await _flush(hall, 0 if last else INDEX_UNSAVED_BYTES_MAX)
         for number, position, body in captured:
             _check_state(hall)  # The state may have failed since the capture.
@@ -72,8 +74,8 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     hall.checkpoint_at = released
     hall.checkpoint_steps = steps
     hall.checkpoint_wanted = False
-    for partition, offset in safe:
-        partition.log.safe_offset = offset
+    for partition, _, closed_end in ends:
+        partition.log.safe_offset = closed_end
     hall.referenced_bytes = 0
     hall.checkpoints += 1
     hall.checkpointed_ms = hall.time.now_ms()
@@ -88,9 +90,9 @@ def _check_state(hall: Hall) -> None:
         raise hall.commits.failure
 
 
-async def _flush_tails(hall: Hall, safe: list[tuple[Partition, int]]) -> None:
+async def _flush_tails(hall: Hall, ends: list[_Ends]) -> None:
     """Write all tails below these offsets to their segments."""
-    waiting = [(part, offset) for part, offset in safe if _is_in_memory(part, offset)]
+    waiting = [(part, offset) for part, offset, _ in ends if _is_in_memory(part, offset)]
     for _ in range(FLUSH_PASSES_MAX):
         for count, (partition, offset) in enumerate(waiting, 1):
             if _is_in_memory(partition, offset) and not hall.settle_tail(partition):
@@ -110,26 +112,28 @@ def _is_in_memory(partition: Partition, offset: int) -> bool:
     return not partition.deleted and partition.log.tail_offset < offset
 
 
-async def _capture(hall: Hall, safe: list[tuple[Partition, int]]) -> list[tuple[int, int, bytes]]:
-    """Shard, position and state of each snapshot; `safe` gets the captured end offset of each partition."""
+def _ends_of(partition: Partition) -> _Ends:
+    return partition, partition.log.next_offset, partition.log.closed_end
+
+
+async def _capture(hall: Hall, ends: list[_Ends]) -> list[tuple[int, int, bytes]]:
+    """Shard, position and state of each snapshot; `ends` gets those of each partition."""
     if hall.replica is not None:
-        return await _capture_member(hall, hall.replica, safe)
+        return await _capture_member(hall, hall.replica, ends)
     captured: list[tuple[int, int, bytes]] = []
     for shard in hall.shards:
         _write_all(hall)
         captured.append((shard.number, hall.wal.end, _encoder.encode(_state_of(hall, shard))))
-        safe += [(part, part.log.next_offset) for part in hall.partitions.values() if part.shard is shard]
+        ends += [_ends_of(part) for part in hall.partitions.values() if part.shard is shard]
         await asyncio.sleep(0)
     return captured
 
 
-async def _capture_member(
-    hall: Hall, replica: Replica, safe: list[tuple[Partition, int]]
-) -> list[tuple[int, int, bytes]]:
+async def _capture_member(hall: Hall, replica: Replica, ends: list[_Ends]) -> list[tuple[int, int, bytes]]:
     _write_all(hall)
     states = [_state_of(hall, shard) for shard in hall.shards]
     body = _encoder.encode({"replica": replica.snapshot(), "shards": states})
-    safe += [(partition, partition.log.next_offset) for partition in hall.partitions.values()]
+    ends += [_ends_of(partition) for partition in hall.partitions.values()]
     position = hall.wal.end
     hall.positions.note(replica.index, position, 1)
     await _committed(replica, replica.applied)

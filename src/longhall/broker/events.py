@@ -187,6 +187,12 @@ class SegmentsDropped(_Event, frozen=True, tag="segments-dropped"):
     base_offsets: list[int]
 
 
+class SegmentClosed(_Event, frozen=True, tag="segment-closed"):
+    """The active segment of the partition is closed; the next batch starts another one."""
+
+    partition: int
+
+
 class ProducersCopied(_Event, frozen=True, tag="producers-copied"):
     """The copy of a partition has the producers and the transactions that its source had at the end of its log."""
 
@@ -194,7 +200,7 @@ class ProducersCopied(_Event, frozen=True, tag="producers-copied"):
     state: dict[str, Any]
 
 
-PartitionEvent = LogTrimmed | SegmentsDropped | ProducersCopied
+PartitionEvent = LogTrimmed | SegmentsDropped | SegmentClosed | ProducersCopied
 
 
 class EpochStarted(_Event, frozen=True, tag="epoch-started"):

@@ -22,7 +22,8 @@
     level 8   topics in replication groups may have several queues: forks, and queues over topics; retry topics are in
               the groups of their queues; topics in groups may have to be archived; the log has notes of usage;
               partitions may move between replication groups: topics have move records
-    level 9   queues in replication groups move, grow, and take part in transactions
+    level 9   queues in replication groups move, grow, and take part in transactions; segments of quiet partitions are
+              closed by an event
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -76,6 +77,7 @@ GROUP_QUEUES_LEVEL: Final = 8  # Several queues over one topic in other replicat
 USAGE_LEVEL: Final = 8  # Notes of usage in the log.
 MOVES_LEVEL: Final = 8  # Move records of topics, and the events of copies.
 GROUP_SETTLES_LEVEL: Final = 9  # Transactions that settle messages of queues in other replication groups.
+SEGMENT_CLOSED_LEVEL: Final = 9  # The event that closes an active segment.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -226,6 +228,11 @@ def may_remember_produced(hall: Hall) -> bool:
 def may_note_usage(hall: Hall) -> bool:
     """True if every replica keeps the usage that is noted in the log."""
     return hall.replica is None or hall.feature_level >= USAGE_LEVEL
+
+
+def may_close_segments(hall: Hall) -> bool:
+    """True if every replica closes the active segment of a partition when the log says so."""
+    return hall.replica is None or hall.feature_level >= SEGMENT_CLOSED_LEVEL
 
 
 def check_topic(hall: Hall, configuration: Mapping[str, str]) -> None:

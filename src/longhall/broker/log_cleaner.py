@@ -13,7 +13,8 @@ import logging
 from typing import Any, Final, final
 
 from longhall.broker.archive_hold import archived_end
-from longhall.broker.events import LogTrimmed
+from longhall.broker.events import LogTrimmed, SegmentClosed
+from longhall.broker.feature_gates import may_close_segments
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.delivery.scan_advance import advance_scan
@@ -91,7 +92,8 @@ class LogCleaner:
         await tidy(hall, partition, self._tidied)
         now_ms = hall.time.now_ms()
         limit = min(partition.last_stable_offset, archived_end(hall, partition))
-        closed = [segment for segment in log.segments[:-1] if segment.next_offset <= limit]
+        await self._close_active(partition, now_ms, limit)
+        closed = [segment for segment in log.closed_segments if segment.next_offset <= limit]
         closed = _old_enough(closed, now_ms - partition.options.compaction_lag_min_ms)
         segments = [segment for segment in closed if segment.next_offset <= log.safe_offset]
         if len(segments) < len(closed) and _is_due(closed, partition, now_ms):
@@ -116,6 +118,19 @@ class LogCleaner:
             await install(hall, partition, changed, wanted=True)
         log.cleaned_offset = result["cleaned_until"]
         _log.info("a partition was compacted", extra=_place(partition, log.cleaned_offset))
+
+    async def _close_active(self, partition: Partition, now_ms: int, limit: int) -> None:
+        """Close an active segment whose first message has waited for `max.compaction.lag.ms`: without a further
+        message it would never be compacted. The event makes every replica close it at the same offset.
+        """
+        log = partition.log
+        active = log.segments[-1]
+        is_old = now_ms - active.created_ms >= partition.options.compaction_lag_max_ms
+        if is_old and not log.is_closed and active.next_offset <= limit and may_close_segments(self._hall):
+            log.close_active()  # First, because its index may be unreadable.
+            self._hall.append_event(partition.shard, PARTITIONS, SegmentClosed(partition=log.partition))
+            self._hall.flush_tail(partition)
+            await committed(self._hall, partition.shard)
 
 
 def _is_due(segments: list[Segment], partition: Partition, now_ms: int) -> bool:

@@ -17,6 +17,7 @@ from longhall.broker.events import (
     PartitionEvent,
     ProducersCopied,
     ReplicasNoted,
+    SegmentClosed,
     SegmentsDropped,
     StateMarked,
     catalogue_decoder,
@@ -206,6 +207,9 @@ class Replay:
             return
         if isinstance(event, SegmentsDropped):
             self._hall.drop_segments(partition, event.base_offsets)
+            return
+        if isinstance(event, SegmentClosed):
+            partition.log.close_active()
             return
         if isinstance(event, ProducersCopied):
             partition.table().restore(event.state, self._hall.time.now_ms())

@@ -238,7 +238,7 @@ async def install(hall: Hall, partition: Partition, changed: dict[str, int], wan
     log = partition.log
     base_offset = changed["base_offset"]
     path = segment_path(log.partition, base_offset)
-    if wanted and not partition.deleted and any(one.base_offset == base_offset for one in log.segments[:-1]):
+    if wanted and not partition.deleted and any(one.base_offset == base_offset for one in log.closed_segments):
         install_segment(hall.world.disk, path)
         log.replaced(base_offset, changed["new_size_bytes"], changed["max_timestamp_ms"])
     else:

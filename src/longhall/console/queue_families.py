@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from longhall.console.metrics import Family, Kind, Sample, labels
 from longhall.console.sources import QueueStatus
-from longhall.queues.outcomes import ATTEMPTS, DELETED, EXPIRED, LENGTH, REJECTED
+from longhall.queues.outcomes import ATTEMPTS, DELETED, EXPIRED, LENGTH, REJECTED, RETENTION
 
 
 class _OfQueues(NamedTuple):
@@ -56,7 +56,7 @@ _ROWS: Final = (
 
 
 # A counter that is there from zero can be watched for its first increase.
-_NO_DEATHS: Final = dict.fromkeys((ATTEMPTS, EXPIRED, LENGTH, REJECTED, DELETED), 0)
+_NO_DEATHS: Final = dict.fromkeys((ATTEMPTS, EXPIRED, RETENTION, LENGTH, REJECTED, DELETED), 0)
 
 
 def queue_families(queues: Sequence[QueueStatus]) -> Iterator[Family]:

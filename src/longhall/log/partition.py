@@ -33,12 +33,14 @@ CHAIN_MASK: Final = (1 << 32) - 1
 
 OnWritten = Callable[[int], None]
 
-PartitionNumbers = tuple[int, int, list[SegmentNumbers], list[tuple[int, int]], list[tuple[int, int]], int]
+PartitionNumbers = tuple[int, int, list[SegmentNumbers], list[tuple[int, int]], list[tuple[int, int]], int, bool]
 
 
 @final
 class PartitionLog:
-    """The segments and the tail of one partition. `start_offset <= next_offset`; the last segment is the active one."""
+    """The segments and the tail of one partition. `start_offset <= next_offset`; the last segment is the active one,
+    unless `close_active` has closed it: then the next batch starts a segment.
+    """
 
     def __init__(self, files: OpenFiles, partition: int, segment_bytes: int, segment_ms: int) -> None:
         self.partition = partition
@@ -51,9 +53,11 @@ class PartitionLog:
         self.damaged: list[tuple[int, int]] = []  # Ranges of acknowledged offsets that are lost.
         self.tail_bytes = 0
         self.unsynced: set[int] = set()  # Base offsets of segments written since `take_unsynced`.
-        # No entry of the write-ahead log refers to a segment below this offset: the cleaner may rewrite those.
+        # The last snapshot has the segments below this offset as closed ones, and no entry of the write-ahead log
+        # refers to them: the cleaner may rewrite those.
         self.safe_offset = 0
         self.cleaned_offset = 0  # The cleaner has processed everything below.
+        self.is_closed = False  # True if the last segment takes no more batches.
         self.marked_offset = -1  # The next offset at the last digest mark in the hall's log; -1 before the first one.
         self.chain = 0  # A checksum over the checksums of the batches since the mark.
         self._version = 0  # Of the closed files: it rises with each that is replaced or repaired.
@@ -208,7 +212,7 @@ class PartitionLog:
 
     def _target(self, header: BatchHeader, now_ms: int) -> tuple[Segment, int]:
         """The segment for the next batch, created if necessary, and the flags that say so."""
-        if self.segments:
+        if self.segments and not self.is_closed:
             active = self.segments[-1]
             full = active.size_bytes + header.size_bytes > self.segment_bytes and active.size_bytes > 0
             old = now_ms - active.created_ms > self.segment_ms and active.size_bytes > 0
@@ -230,15 +234,33 @@ class PartitionLog:
         if not self.segments or segment is not self.segments[-1]:
             # Operations that can fail come first: after an OSError nothing has changed.
             discard_index(self._files, self.partition, segment)
-            if self.segments:
+            if self.segments and not self.is_closed:
                 self._ensure_index(self.segments[-1])
                 self._unindexed.append(self.segments[-1])
             segment.use_index(Index(), 0)
             self.segments.append(segment)
+            self.is_closed = False
         self.epochs.note(header.leader_epoch, header.base_offset)
         segment.note(header.base_offset, header.next_offset, header.size_bytes, header.max_timestamp_ms)
         self.next_offset = header.next_offset
         self.chain = (self.chain * CHAIN_FACTOR + header.crc) & CHAIN_MASK
+
+    def close_active(self) -> None:
+        """Close the active segment; the next batch starts another one. After an OSError nothing has changed."""
+        if self.segments and not self.is_closed:
+            self._ensure_index(self.segments[-1])
+            self._unindexed.append(self.segments[-1])
+            self.is_closed = True
+
+    @property
+    def closed_segments(self) -> list[Segment]:
+        """The segments that take no more batches."""
+        return self.segments[:] if self.is_closed else self.segments[:-1]
+
+    @property
+    def closed_end(self) -> int:
+        """The end of the closed segments."""
+        return self.next_offset if self.is_closed or not self.segments else self.segments[-1].base_offset
 
     def mark(self) -> None:
         """Start a new checksum of batches: all replicas are at the same entry."""
@@ -395,7 +417,7 @@ class PartitionLog:
             index, summary = decode_index(data)
         except LonghallError:
             return Cold(path, 0, 0, segment)
-        active = segment is self.segments[-1]
+        active = segment is self.segments[-1] and not self.is_closed
         if summary.size_bytes > segment.size_bytes and active:
             index.cut(segment.size_bytes)  # Saved after the snapshot that the segment was restored from.
         elif summary.size_bytes != segment.size_bytes:
@@ -424,7 +446,7 @@ class PartitionLog:
 
     def save_active_index(self, unsaved_bytes_max: int) -> None:
         """Write the index of the active segment, so that the next start scans at most `unsaved_bytes_max`."""
-        segment = self.segments[-1] if self.segments else None
+        segment = self.segments[-1] if self.segments and not self.is_closed else None
         if segment is not None and segment.index is not None:
             # Only the index can locate batches after a lost one.
             if self.damaged or segment.size_bytes - segment.index_saved_bytes > unsaved_bytes_max:
@@ -444,6 +466,7 @@ class PartitionLog:
         dead: list[Segment] = []
         while self.segments and self.segments[0].next_offset <= offset:
             dead.append(self.segments.pop(0))
+        self.is_closed = self.is_closed and bool(self.segments)
         if dead and self._tail:  # Batches that were only in memory are dropped as well.
             self._behind = None
             self._tail = [entry for entry in self._tail if entry[2] not in dead]
@@ -500,7 +523,7 @@ class PartitionLog:
         path = segment_path(self.partition, base_offset)
         self._files.forget(path)
         self._version += 1
-        for segment in self.segments[:-1]:
+        for segment in self.closed_segments:
             if segment.base_offset == base_offset:
                 segment.size_bytes = segment.written_bytes = size_bytes
                 segment.max_timestamp_ms = max_timestamp_ms
@@ -510,7 +533,7 @@ class PartitionLog:
 
     def is_indexed(self, segment: Segment) -> bool:
         """True if the index file of this segment is saved and final."""
-        return segment is not self.segments[-1] and segment not in self._unindexed
+        return (self.is_closed or segment is not self.segments[-1]) and segment not in self._unindexed
 
     def measured(self, segment: Segment, size_bytes: int) -> None:
         """Set the size of a closed segment that the cleaner made smaller after the last checkpoint before a crash."""
@@ -520,13 +543,13 @@ class PartitionLog:
     def mended(self, base_offset: int) -> None:
         """Note that this segment was repaired in place. If it is closed, its index file was rebuilt."""
         self._version += 1
-        for segment in self.segments[:-1]:
+        for segment in self.closed_segments:
             if segment.base_offset == base_offset and segment not in self._unindexed:
                 segment.index = None
 
     def measure_closed(self) -> None:
         """Read the sizes of closed segments that the cleaner replaced after the last checkpoint before a crash."""
-        for segment in self.segments[:-1]:
+        for segment in self.closed_segments:
             if segment.next_offset <= self.safe_offset:
                 path = segment_path(self.partition, segment.base_offset)
                 size = self._files.get(path).size()
@@ -539,7 +562,8 @@ class PartitionLog:
         """Everything that `restore` needs once the tail is flushed and synced."""
         segments = [segment.numbers() for segment in self.segments]
         damaged = list(self.damaged)
-        return (self.start_offset, self.next_offset, segments, self.epochs.snapshot(), damaged, self.cleaned_offset)
+        epochs = self.epochs.snapshot()
+        return (self.start_offset, self.next_offset, segments, epochs, damaged, self.cleaned_offset, self.is_closed)
 
     def restore(self, numbers: Any) -> None:
         """Restore the result of `snapshot`, decoded from MessagePack with lists for tuples. Touches no file."""
@@ -549,7 +573,8 @@ class PartitionLog:
         self.epochs.restore([(int(epoch), int(start)) for epoch, start in numbers[3]])
         self.damaged = [(int(first), int(behind)) for first, behind in numbers[4]]
         self.cleaned_offset = int(numbers[5])
-        self.safe_offset = self.next_offset
+        self.is_closed = len(numbers) > 6 and bool(numbers[6])  # Written since feature level 9.
+        self.safe_offset = self.closed_end
         self.marked_offset = -1
 
     def take_unsynced(self) -> set[int]:

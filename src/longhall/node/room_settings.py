@@ -78,10 +78,12 @@ def sqs_limits_of(settings: Settings) -> SqsLimits:
         message_bytes_max=limits.message_bytes_max,
         batch_bytes_max=limits.batch_bytes_max,
         delay_s_max=limits.delay_ms_max // 1000,
+        retention_s_min=-(-limits.retention_ms_min // 1000),
         retention_s_max=limits.retention_ms_max // 1000,
         visibility_s_max=limits.visibility_ms_max // 1000,
         wait_s_max=limits.wait_ms_max // 1000,
         fifo_sends_max=limits.fifo_sends_max,
+        seals_queues=limits.seals_queues,
     )
 
 

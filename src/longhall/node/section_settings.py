@@ -63,13 +63,16 @@ class ConsumerGroupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_un
 
 
 class SqsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits of the SQS door. The defaults are those of Amazon SQS."""
+    """The limits of the SQS door, and what new queues have. The limits of Amazon SQS are the defaults."""
 
     message_bytes_max: Annotated[
         int, size("The largest MaximumMessageSize, and that of new queues.", least=KIB, most=4 * MIB)
     ] = MIB
     batch_bytes_max: Annotated[int, size("The messages of one batch together.", least=KIB, most=4 * MIB)] = MIB
     delay_ms_max: Annotated[int, duration("The longest DelaySeconds.", least=SECOND, most=YEAR)] = 15 * MINUTE
+    retention_ms_min: Annotated[int, duration("The shortest MessageRetentionPeriod.", least=SECOND, most=MINUTE)] = (
+        MINUTE
+    )
     retention_ms_max: Annotated[int, duration("The longest MessageRetentionPeriod.", least=MINUTE, most=10 * YEAR)] = (
         14 * DAY
     )
@@ -88,3 +91,10 @@ class SqsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "the queue has FifoThroughputLimit=perMessageGroupId; 0 is no limit.",
         ),
     ] = 0
+    seals_queues: Annotated[
+        bool,
+        Meta(
+            description="New queues of SQS clients are sealed with the managed key (SqsManagedSseEnabled), as in "
+            "Amazon SQS, unless the request says otherwise. It needs the setting `keys` with a managed key."
+        ),
+    ] = False

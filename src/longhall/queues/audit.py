@@ -5,8 +5,9 @@
     settled     a settle; an at-most-once      "answered" if a reply settled it,   -
                 delivery                       else empty
     returned    a give-back                    -                                   when it is available again
-    died        a death                        attempts, expired, length, gone,    -
-                                               deleted; `target`: the dead letters
+    died        a death                        attempts, expired, retention,       -
+                                               length, gone, rejected, deleted;
+                                               `target`: the dead letters
     moved       an operator's request          redriven, edited; `target`: where   -
     purged      a purge                        -                                   -
     rewound     a rewind                       -                                   -

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from longhall.queues.envelope import CORRELATION_ID, FATE, GROUP, ID, REPORT_FATE, Fields
-from longhall.queues.outcomes import EXPIRED
+from longhall.queues.outcomes import EXPIRED, RETENTION
 from longhall.records.record import Record
 
 SETTLED: Final = "settled"
@@ -68,7 +68,7 @@ def fate_of_death(reason: str, has_letters: bool) -> str:
     """The fate that a sender sees for this cause of death."""
     if has_letters:
         return DEAD_LETTERED
-    return FATE_EXPIRED if reason == EXPIRED else FAILED
+    return FATE_EXPIRED if reason in (EXPIRED, RETENTION) else FAILED
 
 
 def report_record(

@@ -31,6 +31,7 @@ from longhall.queues.outcomes import (
     EXPIRED,
     GONE,
     LENGTH,
+    RETENTION,
     UNREADABLE,
     Candidate,
     Death,
@@ -415,7 +416,7 @@ class DeliverySelection:
             self.outcome.deaths.append(Death(lane.cursor.lane, offset, GONE, attempts, first_ms, None))
             return True
         if 0 <= candidate.expires_ms <= self._now_ms:
-            reason = EXPIRED
+            reason = RETENTION if candidate.is_outdated else EXPIRED
         elif attempts and 0 < self._rules.attempts_max <= attempts:
             reason = ATTEMPTS
         elif self.is_dropping:

@@ -10,6 +10,7 @@ from longhall.queues.events import Leased, Passed
 # Causes of death: why a message leaves a queue without a settle.
 ATTEMPTS: Final = "attempts"
 EXPIRED: Final = "expired"
+RETENTION: Final = "retention"  # It is older than its log keeps messages; it is dropped, as the cleaner would drop it.
 LENGTH: Final = "length"
 REJECTED: Final = "rejected"  # A consumer said that it cannot be processed.
 DELETED: Final = "deleted"  # The queue was deleted.
@@ -51,6 +52,7 @@ class Candidate:
         expires_ms: int = -1,
         payload: object = None,
         due_ms: int = 0,
+        is_outdated: bool = False,
     ) -> None:
         self.offset = offset
         self.next_offset = next_offset
@@ -59,6 +61,7 @@ class Candidate:
         self.expires_ms = expires_ms
         self.payload = payload
         self.due_ms = due_ms  # A message that may be not due yet has an `expires_ms`, NEVER_MS if it has no end.
+        self.is_outdated = is_outdated  # True if retention has ended: it has an `expires_ms` in the past.
 
     def is_over(self, now_ms: int) -> bool:
         """True if its time to live has ended."""

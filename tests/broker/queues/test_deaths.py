@@ -54,6 +54,29 @@ def test_the_time_to_live_is_over(whose: str) -> None:
     live(play)
 
 
+def test_retention_ends_between_two_messages_of_one_segment() -> None:
+    """The cleaner removes whole segments; a receiver gets nothing that is older than the retention all the same."""
+
+    async def play(life: Life, desk: QueueService) -> None:
+        await make(desk, retention_ms=60_000)
+        await send(desk, "work", b"leased")
+        await send(desk, "work", b"waiting")
+        await receive(desk, "work", 1, lease_ms=10)
+        await asyncio.sleep(40)
+        await send(desk, "work", b"new")
+        await asyncio.sleep(25)
+        (given,) = await receive(desk, "work", 10)
+        assert given.body == b"new"
+        assert await dead(desk) == []
+        (queue,) = [one for one in life.hall.queues.values() if one.entry.name == "work"]
+        assert queue.deaths == {"retention": 2}
+        assert queue.queue.state.messages == 1
+        await asyncio.sleep(36)
+        assert await receive(desk, "work", 10) == [], "the last one is too old by now"
+
+    live(play)
+
+
 def test_messages_expire_without_receivers() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         desk.start()

@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pika
@@ -14,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from soak.node import Node
-from tests.clients.sealed.conftest import found_in
+from tests.clients.sealed.conftest import found_in, sqs_at, write_keys
 
 
 def http(node: Node, method: str, path: str, body: object = None) -> Any:
@@ -83,6 +84,21 @@ def test_an_sqs_queue_is_sealed(sealed_node: Node, sqs: Any, attributes: dict[st
     assert found_in(sealed_node.data, b"readable-" + secret[:8].encode()), "the search looks at the right files"
     assert found_in(sealed_node.data, secret.encode()) == []
     assert sorted(receive(sqs, url, 4)) == sorted([f"one {secret}", *(f"{n} {secret}" for n in range(3))])
+
+
+def test_a_node_seals_queues_by_default_if_its_owner_says_so(tmp_path: Path) -> None:
+    options = ["--keys", str(write_keys(tmp_path)), "--set", "sqs_limits.seals_queues=true"]
+    secret = secrets.token_hex(24)
+    with Node(tmp_path / "data", options=options) as node:
+        sqs = sqs_at(node)
+        for attributes, expected in (({}, "true"), ({"SqsManagedSseEnabled": "false"}, "false")):
+            url = sqs.create_queue(QueueName=f"default-{expected}", Attributes=attributes)["QueueUrl"]
+            names = ["SqsManagedSseEnabled"]
+            assert sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"] == {names[0]: expected}
+            sqs.send_message(QueueUrl=url, MessageBody=f"{expected} {secret}")
+            assert receive(sqs, url, 1) == [f"{expected} {secret}"]
+        assert found_in(node.data, f"true {secret}".encode()) == []
+        assert found_in(node.data, f"false {secret}".encode())
 
 
 def test_through_every_door(sealed_node: Node, sqs: Any) -> None:

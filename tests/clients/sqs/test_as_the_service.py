@@ -410,6 +410,7 @@ def widened(tmp_path_factory: pytest.TempPathFactory, hall: Node | None) -> Iter
     if hall is None:
         leave_out("LONGHALL_TEST_SQS names a server whose settings are not ours")
     limits = {"delay_ms_max": "2h", "wait_ms_max": "30s", "message_bytes_max": "2MiB", "fifo_sends_max": "5"}
+    limits["retention_ms_min"] = "2s"
     options = [word for name, value in limits.items() for word in ("--set", f"sqs_limits.{name}={value}")]
     with served(tmp_path_factory.mktemp("widened") / "data", options=options) as running:
         yield running
@@ -429,6 +430,17 @@ def test_an_owner_widens_the_limits(wide: Any, fresh_name: FreshName) -> None:
     assert len(message["Body"]) == 3 << 19
     with pytest.raises(ClientError, match=r"DelaySeconds must be >= 0 and <= 7200\."):
         send(wide, queue, "later", DelaySeconds=7201)
+
+
+def test_an_owner_allows_a_shorter_retention(wide: Any, fresh_name: FreshName) -> None:
+    """The old message is in the segment of a new one, so that the cleaner leaves it; a receive does not give it."""
+    queue = wide.create_queue(QueueName=fresh_name("brief"), Attributes={"MessageRetentionPeriod": "2"})["QueueUrl"]
+    send(wide, queue, "old")
+    time.sleep(2.1)
+    send(wide, queue, "new")
+    assert bodies(receive(wide, queue, 10)) == ["new"]
+    with pytest.raises(ClientError, match="MessageRetentionPeriod"):
+        wide.set_queue_attributes(QueueUrl=queue, Attributes={"MessageRetentionPeriod": "1"})
 
 
 def test_the_throughput_limit_is_of_the_queue_or_of_each_group(wide: Any, fresh_name: FreshName) -> None:

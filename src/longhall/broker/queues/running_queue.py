@@ -115,6 +115,11 @@ class RunningQueue(Listener):
         """How long a receiver that can wait waits for more messages, which is that of the topic."""
         return self.route[0].options.gather_ms
 
+    def kept_from_ms(self, now_ms: int) -> int:
+        """Messages from before this time are outdated, which the retention of the topic decides; -1: none are."""
+        options = self.route[0].options
+        return now_ms - options.retention_ms if options.deletes and options.retention_ms >= 0 else -1
+
     @property
     def is_sealed(self) -> bool:
         """True if the queue takes sealed messages only, which its topic says."""

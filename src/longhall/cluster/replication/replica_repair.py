@@ -206,7 +206,7 @@ class ReplicaRepair:
             details = {"partition": number, "offset": stretch.first, "behind": stretch.behind}
             _log.warning("damaged messages were repaired", extra=details)
         if BatchState.WHOLE in outcomes or not outcomes:
-            if any(each.base_offset == base_offset for each in partition.log.segments[:-1]):
+            if any(each.base_offset == base_offset for each in partition.log.closed_segments):
                 await self._hall.world.janitor.run("rebuild_index", {"path": path, "size_bytes": size_bytes})
             partition.log.mended(base_offset)
         if not outcomes:  # It was repaired meanwhile, or only the index was damaged.

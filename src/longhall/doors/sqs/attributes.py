@@ -75,6 +75,7 @@ def new_settings(door: Door, name: str, attributes: Mapping[str, str], tags: Map
         fifo=fifo,
         deduplication="id" if fifo else "off",
         tags=dict(tags),
+        sealed=MANAGED_KEY if door.limits.seals_queues and not _SEALING & attributes.keys() else "",
     )
     return changed_settings(door, name, settings, attributes)
 
@@ -243,7 +244,7 @@ def _bounds(door: Door, attribute: str) -> tuple[int, int]:
         "VisibilityTimeout": (0, limits.visibility_s_max),
         "DelaySeconds": (0, limits.delay_s_max),
         "ReceiveMessageWaitTimeSeconds": (0, limits.wait_s_max),
-        "MessageRetentionPeriod": (60, limits.retention_s_max),
+        "MessageRetentionPeriod": (limits.retention_s_min, limits.retention_s_max),
     }[attribute]
 
 

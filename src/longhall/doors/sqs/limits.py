@@ -9,15 +9,17 @@ import msgspec
 
 
 class SqsLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the service that an operator can change; the service refuses what exceeds its own."""
+    """Limits and defaults of the service that an operator can change; the service refuses what exceeds its own."""
 
     message_bytes_max: int = 1024 * 1024
     batch_bytes_max: int = 1024 * 1024
     delay_s_max: int = 900
+    retention_s_min: int = 60
     retention_s_max: int = 1_209_600
     visibility_s_max: int = 43_200
     wait_s_max: int = 20
     fifo_sends_max: int = 0  # Send requests a second to a FIFO queue or to one of its groups; 0: no limit.
+    seals_queues: bool = False  # New queues have SqsManagedSseEnabled, unless the request says otherwise.
 
 
 @final

@@ -25,7 +25,7 @@ from longhall.queues.envelope import (
 )
 from longhall.queues.events import Died, Returned
 from longhall.queues.leases import RETURNED_BY_HAND
-from longhall.queues.outcomes import DELAYED, DELETED, LENGTH, Death
+from longhall.queues.outcomes import DELAYED, DELETED, LENGTH, RETENTION, Death
 from longhall.records.record import Record
 
 HOW: Final = {True: "returned", False: "lapsed"}
@@ -60,7 +60,7 @@ def _hidden_until_ms(hall: Hall, queue: RunningQueue, death: Death) -> int:
     A message that is not due yet stays where readers of the topic see it, and is hidden from the queue. A dead letter
     for which its target has no room stays too, and is tried again.
     """
-    if death.candidate is None:
+    if death.candidate is None or death.reason == RETENTION:
         return 0
     if death.reason == DELAYED:
         return death.candidate.due_ms
@@ -112,6 +112,8 @@ def dead_letter_queue_of(hall: Hall, queue: RunningQueue) -> MoveTarget | None:
 
 def _move(hall: Hall, queue: RunningQueue, death: Death, record: Record, fields: Fields) -> str:
     """Copy a message to the dead-letter queue; returns the name of that queue, empty without one."""
+    if death.reason == RETENTION:
+        return ""
     if queue.settings.amqp is not None and queue.settings.amqp.letters_exchange is not None:
         return route_letter(hall, queue, record, fields, death.reason)
     target = _target_of(hall, queue, death)

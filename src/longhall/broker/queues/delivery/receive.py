@@ -197,10 +197,12 @@ def decide_delivery(
     """Decide what is delivered, write it, and move what has died. Of one lane, if one is named."""
 
     def peek(lane: int, offset: int, count: int) -> list[Candidate] | None:
-        return queue.window(lane).look(offset, count)
+        return queue.window(lane).look(offset, count, kept_from_ms)
 
-    look: Peek = Ration(queue).peek if receiver_filter is None and any(hall.chunked_messages) else peek
     now_ms = hall.time.now_ms()
+    kept_from_ms = queue.kept_from_ms(now_ms)
+    is_rationed = receiver_filter is None and any(hall.chunked_messages)
+    look: Peek = Ration(queue, kept_from_ms).peek if is_rationed else peek
     queue.follow_letters(queue.settings.dead_letters is not None and dead_letter_queue_of(hall, queue) is not None)
     hours = queue.settings.hours
     opened = hours is None or is_open(hours, now_ms)

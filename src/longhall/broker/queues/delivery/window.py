@@ -40,11 +40,12 @@ class Sizing(Protocol):
 class _Stretch:
     """Decoded messages from `first` to `behind` (exclusive); offsets without a message are candidates too."""
 
-    def __init__(self, first: int, behind: int, candidates: list[Candidate], limit: int) -> None:
+    def __init__(self, first: int, behind: int, candidates: list[Candidate], limit: int, oldest_ms: int) -> None:
         self.first = first
         self.behind = behind
         self.candidates = candidates
         self.limit = limit  # The last stable offset at the read.
+        self.oldest_ms = oldest_ms  # The least timestamp.
 
 
 @final
@@ -59,8 +60,10 @@ class Window:
         self.warming: asyncio.Future[None] | None = None  # Done when the current read of cold data has ended.
         self._kept: list[_Stretch] = []
 
-    def look(self, offset: int, count_max: int) -> list[Candidate] | None:
-        """At most `count_max` messages from `offset` on that are in memory; None if the first is not."""
+    def look(self, offset: int, count_max: int, kept_from_ms: int = -1) -> list[Candidate] | None:
+        """At most `count_max` messages from `offset` on that are in memory; None if the first is not. Those from before
+        `kept_from_ms` are outdated.
+        """
         stretch = self._find(offset)
         if stretch is None:
             found = self._read(offset)
@@ -76,7 +79,8 @@ class Window:
                 low = middle + 1
             else:
                 high = middle
-        return candidates[low : low + count_max]
+        found = candidates[low : low + count_max]
+        return found if stretch.oldest_ms >= kept_from_ms else [_dated(one, kept_from_ms) for one in found]
 
     def _find(self, offset: int) -> _Stretch | None:
         for stretch in self._kept:
@@ -103,7 +107,7 @@ class Window:
         candidates = self._decode(b"".join(read.buffers), offset, limit)
         if not candidates:
             return []
-        stretch = _Stretch(offset, candidates[-1].next_offset, candidates, limit)
+        stretch = _Stretch(offset, candidates[-1].next_offset, candidates, limit, _oldest_ms(candidates))
         self._kept = [stretch, *self._kept[: KEPT_MAX - 1]]
         return stretch
 
@@ -152,6 +156,25 @@ class Window:
             if producer_id == header.producer_id and first <= header.base_offset <= last:
                 return True
         return False
+
+
+def _oldest_ms(candidates: list[Candidate]) -> int:
+    oldest_ms = NEVER_MS
+    for candidate in candidates:
+        record = candidate.payload
+        if isinstance(record, Record) and 0 <= record.timestamp_ms < oldest_ms:
+            oldest_ms = record.timestamp_ms
+    return oldest_ms
+
+
+def _dated(candidate: Candidate, kept_from_ms: int) -> Candidate:
+    """The candidate, or an outdated copy of it if it is from before `kept_from_ms`."""
+    record = candidate.payload
+    if not isinstance(record, Record) or not 0 <= record.timestamp_ms < kept_from_ms:
+        return candidate
+    return Candidate(
+        candidate.offset, candidate.next_offset, candidate.size_bytes, candidate.group, 0, record, is_outdated=True
+    )
 
 
 def _leave_out(candidates: list[Candidate], start: int, behind: int) -> None:

@@ -37,13 +37,14 @@ _log = logging.getLogger("longhall.queues")
 class Ration:
     """Bounds the bytes of large messages in one reply."""
 
-    def __init__(self, queue: RunningQueue) -> None:
+    def __init__(self, queue: RunningQueue, kept_from_ms: int) -> None:
         self._queue = queue
+        self._kept_from_ms = kept_from_ms
         self._taken_bytes = 0
 
     def peek(self, lane: int, offset: int, count: int) -> list[Candidate] | None:
         """The messages of the window; None, as if it were cold, where the next one exceeds the bound."""
-        candidates = self._queue.window(lane).look(offset, count)
+        candidates = self._queue.window(lane).look(offset, count, self._kept_from_ms)
         if candidates is None:
             return candidates
         for at, candidate in enumerate(candidates):
