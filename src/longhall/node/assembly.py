@@ -141,7 +141,9 @@ class Node:
             audit=audit,
         )
         self.service = Router(self.broker, self.queues, sessions, self.guard)
-        sealing = seal_messages(self.hall, self.broker, self.service, sessions, self.known.keys, self._call_catalogue)
+        sealing = seal_messages(
+            self.hall, self.broker, self.service, sessions, self.known.keys, self._call_catalogue, directory
+        )
         ExchangeService(self.hall, self.queues, self.service).register(self.broker)
         PolicyService(self.hall, self.queues, self.service).register(self.broker)
         AccountService(self.hall).register(self.broker)
@@ -180,7 +182,7 @@ class Node:
         routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *KEY_ROUTES, *self._management.routes)
         logins = self.authentication.door("http", settings.http)
         closed = closed_api(settings, settings.http)
-        pages = web_login(world, settings, self.hall.queue_secret, logins, budget)
+        pages = web_login(world, settings, self.hall.queue_secret, logins, budget, self._call_catalogue)
         api = Api(
             self.service, routes, budget, logins, closed, access=self.guard, rates=limits.rates, sessions=pages.sessions
         )
