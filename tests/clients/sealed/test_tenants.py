@@ -81,6 +81,7 @@ def test_queues_of_every_door_are_sealed(halls: Halls, tmp_path: Path) -> None:
     login = pika.PlainCredentials("ann", PASSWORD)
     with pika.BlockingConnection(pika.ConnectionParameters(host, int(port), credentials=login)) as connection:
         channel = connection.channel()
+        channel.confirm_delivery()
         for _ in range(2):
             channel.queue_declare("by-amqp", durable=True)
         channel.basic_publish("", "by-amqp", SECRET.encode())
