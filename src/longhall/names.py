@@ -35,6 +35,7 @@ SETTLE_GROUP: Final = "longhall.settle."  # Offsets of these groups are settles 
 AUDIT_TOPIC: Final = "longhall.audit"
 USAGE_TOPIC: Final = "longhall.usage"
 SYSTEM_TOPICS: Final = frozenset({AUDIT_TOPIC, USAGE_TOPIC})  # Clients read them; only Longhall writes or changes them.
+STORED_FORM: Final = "longhall.stored"  # The feature, and the rack of consumers who want batches as they are stored.
 SEALED: Final = "longhall.sealed"  # The configurations of sealed topics: the master key,
 SEAL_KEYS: Final = "longhall.seal.keys"  # and the data keys.
 

@@ -43,6 +43,8 @@ class Provider(ThreadingHTTPServer):
         self.key = SigningKey("RS256")
         self.keys = [self.key]
         self.is_broken = False
+        self.goes_on = threading.Event()  # While it is not set, the provider takes connections and answers nothing.
+        self.goes_on.set()
         self.user = "alice"  # Who is logged in at the provider, in every browser.
         self.codes: dict[str, dict[str, str]] = {}
         self.id_token_changes: dict[str, Any] = {}
@@ -59,6 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         provider = self.server
+        provider.goes_on.wait(60)
         configuration = {
             "issuer": provider.issuer,
             "jwks_uri": f"{provider.issuer}/keys",
@@ -237,6 +240,25 @@ def test_a_new_key_is_found_and_a_provider_that_is_away_refuses_nobody(
         assert administrator.status("GET", "queues", header=bearer(provider.token("alice"))) == 200
     finally:
         provider.is_broken = False
+
+
+def test_a_provider_that_hangs_refuses_only_clients_with_new_keys_and_heals(
+    provider: Provider, guarded: tuple[Node, Administrator]
+) -> None:
+    _, administrator = guarded
+    known = provider.token("alice")
+    eventually(lambda: administrator.status("GET", "queues", header=bearer(known)) == 200, "a known key")
+    provider.goes_on.clear()
+    provider.keys.append(SigningKey("ES256", "three"))
+    try:
+        new = provider.token("alice")
+        for _ in range(5):  # All of it while the provider hangs.
+            assert administrator.status("GET", "queues", header=bearer(new)) in (401, 503)
+            assert administrator.status("GET", "queues", header=bearer(known)) == 200
+            assert administrator.status("GET", "queues") == 200, "a password needs no provider"
+    finally:
+        provider.goes_on.set()
+    eventually(lambda: administrator.status("GET", "queues", header=bearer(new)) == 200, "the provider is back")
 
 
 # Browsers

@@ -31,6 +31,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
+from longhall.client.security import security_of_environment
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataResponse
 from longhall.pipeline.api_client import ApiClient
 from longhall.pipeline.blocking_client import BlockingClient
@@ -366,7 +367,7 @@ def test_the_clients_of_the_pipeline_speak_tls(secured: Secured, monkeypatch: py
     with BlockingClient(secured.node.bootstrap) as client:
         assert client.ask(lambda hall: hall.controller()) > 0
     host, _, port = secured.node.bootstrap.partition(":")
-    with BrokerConnection.open(host, int(port)) as line:
+    with BrokerConnection.open(host, int(port), security_of_environment()) as line:
         described = line.call(MetadataRequest(topics=None), MetadataResponse)
     assert "for-the-pipeline" in {topic.name for topic in described.topics}
     assert "queues" in ApiClient(secured.node.http).ask("GET", "queues")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 from longhall.cli.certificate_maker import (
     LOOPBACK_NAMES,
@@ -40,6 +44,20 @@ class TestAuthority:
         """Files of the certificate and of its key."""
         write_identity(self.directory, name, make_client(self._authority, name, DAYS))
         return self.path(f"{name}.crt"), self.path(f"{name}.key")
+
+    def revoke(self, *names: str, name: str = "revoked.crl", valid_days: int = 30) -> str:
+        """A list of revoked certificates, by the names that they were issued under; the file of it."""
+        now = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self._authority.certificate.subject)
+        since = now - datetime.timedelta(days=40)
+        builder = builder.last_update(since).next_update(now + datetime.timedelta(days=valid_days))
+        for each in names:
+            certificate = x509.load_pem_x509_certificate((self.directory / f"{each}.crt").read_bytes())
+            revoked = x509.RevokedCertificateBuilder().serial_number(certificate.serial_number).revocation_date(since)
+            builder = builder.add_revoked_certificate(revoked.build())
+        signed = builder.sign(self._authority.key, hashes.SHA256())
+        (self.directory / name).write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        return self.path(name)
 
     def client_context(self, name: str | None = None) -> ssl.SSLContext:
         files = self.issue_client(name) if name is not None else (None, None)

@@ -96,6 +96,24 @@ def test_a_client_has_to_show_a_certificate_of_the_authority_where_that_is_requi
     assert not server.getpeercert(binary_form=True)
 
 
+def test_a_revoked_certificate_is_refused_and_lists_are_read_again(authority: TestAuthority) -> None:
+    alice, bob = authority.client_context("alice"), authority.client_context("bob")
+    contexts = TlsContexts(files(authority, revoked=authority.revoke()))
+    for client in (alice, bob, authority.client_context()):
+        handshake(contexts.listening("optional"), client, "localhost")
+    authority.revoke("bob")
+    contexts.reload_if_changed()
+    handshake(contexts.listening("optional"), alice, "localhost")
+    with pytest.raises(ssl.SSLError, match="certificate revoked"):
+        handshake(contexts.listening("optional"), bob, "localhost")
+    authority.revoke(valid_days=-1)
+    contexts.reload_if_changed()
+    with pytest.raises(ssl.SSLError, match="CRL has expired"):
+        handshake(contexts.listening("optional"), alice, "localhost")
+    with pytest.raises(LonghallError, match="no list of revoked certificates"):
+        TlsContexts(files(authority, revoked=authority.path("ca.crt")))
+
+
 def test_changed_files_are_used_and_broken_ones_are_not(authority: TestAuthority) -> None:
     contexts = TlsContexts(files(authority))
     connecting = authority.client_context()

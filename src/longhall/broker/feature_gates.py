@@ -78,6 +78,8 @@ USAGE_LEVEL: Final = 8  # Notes of usage in the log.
 MOVES_LEVEL: Final = 8  # Move records of topics, and the events of copies.
 GROUP_SETTLES_LEVEL: Final = 9  # Transactions that settle messages of queues in other replication groups.
 SEGMENT_CLOSED_LEVEL: Final = 9  # The event that closes an active segment.
+TENANT_SEALING_LEVEL: Final = 9  # Tenants whose queues and topics are sealed without further word.
+ENDED_SESSIONS_LEVEL: Final = 9  # Sessions of browsers that have logged out, in the directory.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -110,6 +112,17 @@ def check_sealed(hall: Hall) -> None:
     """
     if hall.replica is not None and hall.feature_level < SEALED_LEVEL:
         raise _too_low(hall, Code.INVALID_CONFIGURATION, "sealed queues and topics need", SEALED_LEVEL)
+
+
+def check_tenant_sealing(hall: Hall) -> None:
+    """Raises NOT_READY for a tenant's master key below its feature level: an older node creates queues in clear."""
+    if hall.replica is not None and hall.feature_level < TENANT_SEALING_LEVEL:
+        raise _too_low(hall, Code.NOT_READY, "sealing by default needs", TENANT_SEALING_LEVEL)
+
+
+def may_end_sessions(hall: Hall) -> bool:
+    """True if the directory may have sessions that were ended."""
+    return hall.replica is None or hall.feature_level >= ENDED_SESSIONS_LEVEL
 
 
 def check_group_audits(hall: Hall) -> None:

@@ -52,7 +52,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         "Jobs on Spark: archive, replay, sql, report, reconcile, invoices. They need longhall[spark] and Java.",
     ),
     "user": CommandEntry("user", "app", "Users: add, list, disable, enable, delete, rotate, access keys, import."),
-    "tenant": CommandEntry("tenant", "app", "Tenants: add, list, disable, enable, delete."),
+    "tenant": CommandEntry("tenant", "app", "Tenants: add, list, disable, enable, seal, delete."),
     "token": CommandEntry("token", "app", "API tokens: add, list, delete."),
     "access": CommandEntry("access", "app", "Access rules: allow, deny, list, remove; explain a decision."),
     "role": CommandEntry("role", "app", "Roles of users: list, grant, revoke."),

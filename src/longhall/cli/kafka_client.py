@@ -11,7 +11,7 @@ import typer
 
 from longhall.cli.addresses import parse_kafka_address, speaks_http, unreachable, untrusted
 from longhall.cli.exits import CommandError, Exit, explain
-from longhall.cli.profiles import find_address, find_login, find_tls
+from longhall.cli.profiles import find_address, find_security
 from longhall.client.hall import Hall
 from longhall.client.login import Login
 from longhall.client.refusals import Refused, Unreachable
@@ -24,12 +24,10 @@ _T = TypeVar("_T")
 def call_hall(address: str | None, profile: str | None, conversation: Callable[[Hall], Awaitable[_T]]) -> _T:
     """Connect, run a request on a loop of its own, and report every failure as one line."""
     place = parse_kafka_address(find_address(address, profile))
-    user, password = find_login(profile)
-    login = Login(user, password) if user and password else None
-    tls = find_tls(profile)
-    network = RealNetwork(context=tls.context() if tls.is_on else None)
+    security = find_security(profile)
+    network = RealNetwork(context=security.context())
     try:
-        return asyncio.run(_converse(network, place, login, conversation))
+        return asyncio.run(_converse(network, place, security.login, conversation))
     except Refused as failure:
         raise _refused(failure) from None
     except Unreachable as failure:

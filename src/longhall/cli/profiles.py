@@ -31,6 +31,8 @@ from typing import Final, NamedTuple
 
 from longhall.cli.addresses import DEFAULT_ADDRESS, DEFAULT_HTTP
 from longhall.cli.exits import CommandError, Exit
+from longhall.client.login import Login
+from longhall.client.security import ClientSecurity
 from longhall.client.tls import ClientTls, tls_of_environment
 
 _KEYS: Final = (
@@ -58,7 +60,7 @@ def find_tls(profile: str | None, environment: Mapping[str, str] = os.environ) -
 
 
 def _tls_of(fields: Mapping[str, str]) -> ClientTls:
-    return ClientTls(*(fields.get(name, "") for name in ("ca", "certificate", "key")))
+    return ClientTls(fields.get("ca", ""), fields.get("certificate", ""), fields.get("key", ""))
 
 
 def find_address(address: str | None, profile: str | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -99,6 +101,13 @@ def find_login(profile: str | None, environment: Mapping[str, str] = os.environ)
     """The user and its password or token, for the Kafka door; empty texts if there are none."""
     found = _find_profile(profile, environment)
     return _login_of(found[2] if found is not None else {}, environment)
+
+
+def find_security(profile: str | None, environment: Mapping[str, str] = os.environ) -> ClientSecurity:
+    """TLS and login for the Kafka door."""
+    tls = find_tls(profile, environment)
+    user, secret = find_login(profile, environment)
+    return ClientSecurity(tls if tls.is_on else None, Login(user, secret) if user and secret else None)
 
 
 def _login_of(fields: Mapping[str, str], environment: Mapping[str, str]) -> tuple[str, str]:

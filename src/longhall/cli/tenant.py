@@ -12,11 +12,13 @@ from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions, YesOption
 from longhall.cli.output import columns, show_outcome, show_rows
 
-app = typer.Typer(name="tenant", help="Tenants: add, list, disable, enable, delete.", no_args_is_help=True)
+app = typer.Typer(name="tenant", help="Tenants: add, list, disable, enable, seal, delete.", no_args_is_help=True)
 
 TenantArgument = Annotated[str, typer.Argument(metavar="TENANT")]
 
-_LIST = columns("tenant enabled users", right="users")
+KeyArgument = Annotated[str, typer.Argument(metavar="[KEY]", help="A master key of the nodes, or `managed`.")]
+
+_LIST = columns("tenant enabled users sealed", right="users")
 
 
 @app.command("add")
@@ -40,14 +42,14 @@ def list_tenants(options: ApiOptions) -> None:
 @with_option_groups
 def disable(tenant: TenantArgument, options: ApiOptions) -> None:
     """Disable a tenant: none of its users can log in, and their connections are closed."""
-    _change(options, tenant, False, f"disabled {tenant}")
+    _change(options, tenant, {"enabled": False}, f"disabled {tenant}")
 
 
 @app.command()
 @with_option_groups
 def enable(tenant: TenantArgument, options: ApiOptions) -> None:
     """Enable a tenant that was disabled."""
-    _change(options, tenant, True, f"enabled {tenant}")
+    _change(options, tenant, {"enabled": True}, f"enabled {tenant}")
 
 
 @app.command()
@@ -59,7 +61,15 @@ def delete(tenant: TenantArgument, options: ApiOptions, yes: YesOption = False) 
     show_outcome(gone, f"deleted {tenant}", options.output)
 
 
-def _change(options: ApiOptions, tenant: str, enabled: bool, sentence: str) -> None:
+@app.command()
+@with_option_groups
+def seal(tenant: TenantArgument, options: ApiOptions, key: KeyArgument = "") -> None:
+    """Seal the queues and topics that users of a tenant create from now on; without a key, no more."""
+    words = f"what {tenant} creates is sealed under {key}" if key else f"what {tenant} creates is not sealed any more"
+    _change(options, tenant, {"sealed": key}, words)
+
+
+def _change(options: ApiOptions, tenant: str, change: dict[str, object], sentence: str) -> None:
     path = f"tenants/{quote(tenant, safe='')}"
-    changed = options.open_client().ask("PATCH", path, dict[str, Any], {"enabled": enabled})
+    changed = options.open_client().ask("PATCH", path, dict[str, Any], change)
     show_outcome(changed, sentence, options.output)

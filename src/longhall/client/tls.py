@@ -26,6 +26,7 @@ class ClientTls(NamedTuple):
     ca: str = ""
     certificate: str = ""
     key: str = ""
+    checks_host: bool = True  # False: any host with a certificate of the authority is believed.
 
     @property
     def is_on(self) -> bool:
@@ -34,7 +35,7 @@ class ClientTls(NamedTuple):
 
     def export(self, environment: MutableMapping[str, str]) -> None:
         """Name the files in an environment, for jobs that are started from here."""
-        for name, value in zip(_VARIABLES, self, strict=True):
+        for name, value in zip(_VARIABLES, (self.ca, self.certificate, self.key), strict=True):
             if value:
                 environment[name] = value
 
@@ -42,18 +43,15 @@ class ClientTls(NamedTuple):
         """The context for connections to nodes. Without an authority, those that the system trusts are believed.
         LonghallError if a file cannot be used.
         """
-        return client_context(self.ca or None, self.certificate or None, self.key or None, "TLS")
+        context = client_context(self.ca or None, self.certificate or None, self.key or None, "TLS")
+        context.check_hostname = self.checks_host
+        return context
 
 
 def tls_of_environment(environment: Mapping[str, str] = os.environ) -> ClientTls:
     """The files that the environment names."""
-    return ClientTls(*(environment.get(name, "") for name in _VARIABLES))
-
-
-def context_of_environment() -> ssl.SSLContext | None:
-    """The context for connections to nodes; None if the environment names no authority."""
-    tls = tls_of_environment()
-    return tls.context() if tls.is_on else None
+    ca, certificate, key = (environment.get(name, "") for name in _VARIABLES)
+    return ClientTls(ca, certificate, key)
 
 
 def http_connection(

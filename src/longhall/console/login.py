@@ -124,7 +124,10 @@ class LoginService:
     async def _log_out(self, call: HttpCall, query: str) -> Response:
         tls = _tls(call)
         name = cookie_name(tls=tls)
-        self.sessions.end(cookie_of(call.headers, name))
+        try:
+            await self.sessions.end(cookie_of(call.headers, name))
+        except LonghallError:
+            return _shown(HTTPStatus.SERVICE_UNAVAILABLE, notice_page("Not all nodes know of the log-out: try again."))
         return _redirect("/login", set_cookie(name, "", 0, tls=tls))
 
     def _form(self, status: HTTPStatus, following: str, error: str = "", user: str = "") -> Response:

@@ -20,6 +20,8 @@ ACCESS_KEY: Final = "access-key"
 TOKEN: Final = "token"
 KINDS: Final = frozenset((TENANT, USER, ACCESS_KEY, TOKEN))
 
+ENDED_SESSION: Final = "ended-session"  # No account: a session of a browser that logged out, and when it would end.
+
 DEFAULT_TENANT: Final = "default"  # It exists without an entry.
 SHA_256: Final = "SCRAM-SHA-256"
 SHA_512: Final = "SCRAM-SHA-512"
@@ -42,6 +44,7 @@ class Tenant(msgspec.Struct, array_like=True, frozen=True):
 
     enabled: bool = True
     created_ms: int = 0
+    sealed: str = ""  # The master key under which queues and topics that its users create are sealed; empty for none.
 
 
 class User(msgspec.Struct, array_like=True, frozen=True):
@@ -91,6 +94,11 @@ class Accounts:
         self.users: dict[str, User] = {}
         self.access_keys: dict[str, AccessKey] = {}
         self.tokens: dict[str, Token] = {}
+
+    def key_of_tenant(self, name: str) -> str:
+        """The master key of what users of a tenant create; empty for none."""
+        tenant = self.tenants.get(name)
+        return tenant.sealed if tenant is not None else ""
 
     def put(self, entry: DirectoryEntry) -> None:
         """Take an entry of any kind."""

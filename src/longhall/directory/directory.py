@@ -9,6 +9,7 @@ owner (for example of access rules) adds a kind of its own and changes it with t
     user            user                      accounts.User               service/accounts.py
     access-key      access key id             accounts.AccessKey          service/accounts.py
     token           SHA-256 in hexadecimal    accounts.Token              service/accounts.py
+    ended-session   session id in hex.        its end in ms, as text      service/accounts.py
     anything else   any text                  bytes, usually MessagePack  the room that uses it
 
 A process reads `entries_of(kind)` and is told of changes through `observers`, with the event. Processes that do not

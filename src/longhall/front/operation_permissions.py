@@ -346,6 +346,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     # Users and rules
     directory.AddTenant: _cluster(AccessAction.ALTER),
     directory.EnableTenant: _cluster(AccessAction.ALTER),
+    directory.SealTenant: _cluster(AccessAction.ALTER),
     directory.RemoveTenant: _cluster(AccessAction.ALTER),
     directory.ListTenants: _cluster(AccessAction.DESCRIBE),
     directory.AddUser: _several(
@@ -365,6 +366,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     directory.RemoveAccessKey: _cluster(AccessAction.ALTER),
     directory.AddToken: _user(lambda op: op.user, AccessAction.ALTER),
     directory.RemoveToken: _cluster(AccessAction.ALTER),
+    directory.EndSession: INTERNAL,
     directory.ChangeDirectory: _cluster(AccessAction.ALTER),
     directory.FollowDirectory: INTERNAL,
     access.ChangeAccess: _cluster(AccessAction.ALTER),

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, final
 
 from longhall.errors import LonghallError
-from longhall.world.tls_files import CIPHERS, client_context, load_authority, load_pair, refused
+from longhall.world.tls_files import CIPHERS, client_context, load_authority, load_pair, load_revoked, refused
 
 if TYPE_CHECKING:
     from cryptography import x509  # Imported where it is used: nodes and commands without TLS do not need it.
@@ -90,6 +90,7 @@ class TlsFiles(NamedTuple):
     authority: str | None = None  # PEM: who issues the certificates of the other side.
     directory: str | None = None  # Further certificates, NAME.crt with NAME.key.
     version_min: str = "1.2"
+    revoked: str | None = None  # PEM: the lists of revoked certificates of the authority (CRL).
     setting: str = "tls"  # For messages: the group of settings that names the files.
 
 
@@ -144,7 +145,7 @@ class TlsContexts:
             self.reload()
 
     def _check(self) -> None:
-        _listening_context(self._files, "none", ())
+        _listening_context(self._files, "none" if self._files.revoked is None else "optional", ())
         self.expires_s = min(expiry_s(pair[0], self._files.setting) for pair in _pairs(self._files))
 
     def warn_of_expiry(self, now_s: float) -> None:
@@ -157,7 +158,7 @@ class TlsContexts:
 
     def _look(self) -> tuple[object, ...]:
         files = self._files
-        paths = [files.certificate, files.key, *([files.authority] if files.authority else [])]
+        paths = [files.certificate, files.key, *(path for path in (files.authority, files.revoked) if path)]
         if files.directory:
             paths += [files.directory, *(path for pair in _in_directory(files.directory) for path in pair)]
         return tuple(_stamp(path) for path in paths)
@@ -202,6 +203,8 @@ def _one_listening(
             raise refused(files.setting, f"client_authentication is {client}: name the authority of the clients'"
                            " certificates with tls.client_ca")  # fmt: skip
         load_authority(context, files.authority, files.setting)
+        if files.revoked is not None:
+            load_revoked(context, files.revoked, files.setting)
     context.verify_mode = _VERIFY[client]
     return context
 

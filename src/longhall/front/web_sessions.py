@@ -2,9 +2,10 @@
 
     base64url(msgpack [version, tenant, user, kind, begun_ms, until_ms, id]) "." base64url(HMAC-SHA256 of that text)
 
-A session is valid until its time ends, unless it was ended before: by a logout at this process, by a change of the
-user's credentials, by disabling or removing the user or its tenant, or by a change of its rights. The key of the
-signature follows from the secret that the processes of a node, and the nodes of a cluster, share; nothing is stored.
+A session is valid until its time ends, unless it was ended before: by a logout, which the directory notes, by a change
+of the user's credentials, by disabling or removing the user or its tenant, or by a change of its rights. The key of the
+signature follows from the secret that the processes of a node, and the nodes of a cluster, share; nothing else is
+stored.
 
 A request that changes something counts only if the browser says that a page of this origin made it (`is_same_origin`):
 a page of another site can make a browser send the cookie, and cannot change what the browser says of it.
@@ -15,11 +16,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, final
 
 import msgspec
 
+from longhall.directory.accounts import ENDED_SESSION
 from longhall.errors import Code, LonghallError
 from longhall.front.authenticator import Authenticator
 from longhall.front.identity import Principal
@@ -28,6 +30,7 @@ VERSION: Final = 1
 ID_BYTES: Final = 12
 COOKIE_CHARACTERS_MAX: Final = 2_048
 ENDED_MAX: Final = 10_000  # Sessions that were ended by a logout and are remembered; the oldest are forgotten first.
+EndEverywhere = Callable[[str, int], Awaitable[None]]  # Notes the end of a session, with the time of its own end.
 SAFE_METHODS: Final = (b"GET", b"HEAD")
 
 
@@ -46,13 +49,19 @@ class WebSessions:
     """The sessions of one process."""
 
     def __init__(
-        self, authenticator: Authenticator, secret: bytes, lifetime_ms: int, randomness: Callable[[int], bytes]
+        self,
+        authenticator: Authenticator,
+        secret: bytes,
+        lifetime_ms: int,
+        randomness: Callable[[int], bytes],
+        end_everywhere: EndEverywhere,
     ) -> None:
         self.lifetime_ms = lifetime_ms
         self._authenticator = authenticator
         self._key = hmac.digest(secret, b"longhall web sessions", "sha256")
         self._randomness = randomness
-        self._ended: dict[bytes, None] = {}
+        self._end_everywhere = end_everywhere
+        self._ended: dict[bytes, None] = {}  # At this process; the directory follows.
 
     def begin(self, principal: Principal) -> str:
         """The value of the cookie of a client that has logged in."""
@@ -69,7 +78,7 @@ class WebSessions:
     def principal_of(self, value: str) -> Principal | None:
         """The client of a session; None if it is not valid, or not any more."""
         session = self._read(value)
-        if session is None or session.id in self._ended or self._authenticator.now_ms() >= session.until_ms:
+        if session is None or self._authenticator.now_ms() >= session.until_ms or self._has_ended(session.id):
             return None
         principal = Principal(session.tenant, session.user, session.kind)
         if self._changed_ms(session.user) > session.begun_ms:
@@ -77,17 +86,21 @@ class WebSessions:
         is_current = not principal.is_anonymous and self._authenticator.is_current(principal)
         return principal if is_current else None
 
+    def _has_ended(self, session_id: bytes) -> bool:
+        return session_id in self._ended or session_id.hex() in self._authenticator.directory.entries_of(ENDED_SESSION)
+
     def _changed_ms(self, name: str) -> int:
         user = self._authenticator.directory.accounts.users.get(name)
         return max(user.changed_ms, user.created_ms) if user is not None else 0
 
-    def end(self, value: str) -> None:
-        """End a session in this process."""
+    async def end(self, value: str) -> None:
+        """End a session: in this process at once, then in all others. LonghallError if those could not be told."""
         session = self._read(value)
-        if session is not None:
+        if session is not None and self._authenticator.now_ms() < session.until_ms:
             if len(self._ended) >= ENDED_MAX:
                 del self._ended[next(iter(self._ended))]
             self._ended[session.id] = None
+            await self._end_everywhere(session.id.hex(), session.until_ms)
 
     def of_request(self, method: bytes, headers: Mapping[bytes, bytes], *, tls: bool) -> Principal | None:
         """The client of a request by its cookie; None without a valid one. ACCESS_REFUSED if a page of another site

@@ -143,7 +143,9 @@ class Node:
             audit=audit,
         )
         self.service = Router(self.broker, self.queues, sessions, self.guard)
-        sealing = seal_messages(self.hall, self.broker, self.service, sessions, self.known.keys, self._call_catalogue)
+        sealing = seal_messages(
+            self.hall, self.broker, self.service, sessions, self.known.keys, self._call_catalogue, directory
+        )
         steps = GroupSteps(self._transactor)
         GroupSettles(self.hall, self.queues, steps).register(self.broker)
         ExchangeService(self.hall, self.queues, self.service, steps).register(self.broker)
@@ -184,7 +186,7 @@ class Node:
         routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *KEY_ROUTES, *self._management.routes)
         logins = self.authentication.door("http", settings.http)
         closed = closed_api(settings, settings.http)
-        pages = web_login(world, settings, self.hall.queue_secret, logins, budget)
+        pages = web_login(world, settings, self.hall.queue_secret, logins, budget, self._call_catalogue)
         api = Api(
             self.service, routes, budget, logins, closed, access=self.guard, rates=limits.rates, sessions=pages.sessions
         )

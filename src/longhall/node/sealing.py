@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from longhall.broker.hall import Hall
+from longhall.directory.directory import Directory
 from longhall.doors.kafka.sealing import KafkaSealing
 from longhall.front.keys.master_keys import MasterKeys
 from longhall.front.sealing.batches import BatchSealer
@@ -15,12 +16,22 @@ from longhall.service.sessions import Sessions
 
 
 def seal_messages(
-    hall: Hall, broker: LocalBroker, router: Router, sessions: Sessions, masters: MasterKeys | None, call: CallCatalogue
+    hall: Hall,
+    broker: LocalBroker,
+    router: Router,
+    sessions: Sessions,
+    masters: MasterKeys | None,
+    call: CallCatalogue,
+    directory: Directory,
 ) -> KafkaSealing:
     """Let messages pass the gate on their way between doors and broker; what the Kafka door seals with is returned."""
     register_seal_operations(hall, broker)
     entropy = hall.world.entropy
-    gate = SealingGate(router, DataKeys(masters, call, hall.world.clock), entropy.bytes)
+
+    def key_of_tenant(name: str) -> str:
+        return directory.accounts.key_of_tenant(name)
+
+    gate = SealingGate(router, DataKeys(masters, call, hall.world.clock), entropy.bytes, key_of_tenant)
     router.pass_through(gate)
     sessions.pass_through(gate)
-    return KafkaSealing(hall, BatchSealer(gate.sealer, entropy.bytes))
+    return KafkaSealing(hall, BatchSealer(gate.sealer, entropy.bytes), key_of_tenant)

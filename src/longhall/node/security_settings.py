@@ -37,6 +37,10 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     client_ca: Annotated[
         str | None, Meta(description="The authorities that issue the certificates of clients, in PEM.")
     ] = None
+    client_crl: Annotated[
+        str | None,
+        Meta(description="Lists of certificates that those authorities have revoked (CRL), in PEM; each needs one."),
+    ] = None
     client_authentication: Annotated[
         Literal["none", "optional", "required"],
         Meta(description="Whether clients are asked for a certificate, and refused without one."),

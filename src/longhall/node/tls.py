@@ -125,9 +125,11 @@ def check_tls(settings: Settings) -> None:
         raise _refused("name both tls.peers_certificate and tls.peers_key, or none of them")
     if tls.peers_ca is not None and tls.peers_certificate is None and tls.certificate is None:
         raise _refused("tls.peers_ca needs a certificate: tls.certificate and tls.key, or tls.peers_certificate")
-    for setting in ("client_ca", "directory"):
+    for setting in ("client_ca", "client_crl", "directory"):
         if getattr(tls, setting) is not None and tls.certificate is None:
             raise _refused(f"tls.{setting} needs tls.certificate and tls.key")
+    if tls.client_crl is not None and tls.client_ca is None:
+        raise _refused("tls.client_crl needs tls.client_ca, whose certificates it revokes")
     _doors_of("tls.doors", tls.doors)
     _doors_of("proxy.doors", settings.proxy.doors)
     for door in DOORS:
@@ -185,7 +187,9 @@ def doors_contexts(settings: Settings) -> TlsContexts | None:
     tls = settings.tls
     if tls.certificate is None or tls.key is None:
         return None
-    return TlsContexts(TlsFiles(tls.certificate, tls.key, tls.client_ca, tls.directory, tls.version_min))
+    return TlsContexts(
+        TlsFiles(tls.certificate, tls.key, tls.client_ca, tls.directory, tls.version_min, tls.client_crl)
+    )
 
 
 def peers_contexts(settings: Settings) -> TlsContexts | None:

@@ -11,9 +11,11 @@ from longhall.front.admission import Budget
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.oidc.code_flow import ClientRegistration, CodeFlow
 from longhall.front.oidc.web_token import Expected
+from longhall.front.sealing.data_keys import CallCatalogue
 from longhall.front.web_sessions import WebSessions
 from longhall.node.files import read_text
 from longhall.node.settings import Settings
+from longhall.service.directory_operations import EndSession
 
 if TYPE_CHECKING:
     from longhall.world.ports import World
@@ -22,11 +24,20 @@ CALLBACK = "/login/callback"
 
 
 def web_login(
-    world: World, settings: Settings, secret: bytes, logins: DoorAuthentication, budget: Budget
+    world: World,
+    settings: Settings,
+    secret: bytes,
+    logins: DoorAuthentication,
+    budget: Budget,
+    call_catalogue: CallCatalogue,
 ) -> LoginService:
     """The pages below /login. INVALID_CONFIGURATION if the settings do not fit together."""
-    randomness = world.entropy.bytes
-    sessions = WebSessions(logins.authenticator, secret, settings.console.session_ms, randomness)
+
+    async def end_everywhere(session_id: str, until_ms: int) -> None:
+        await call_catalogue(EndSession(session_id, until_ms))
+
+    lifetime_ms = settings.console.session_ms
+    sessions = WebSessions(logins.authenticator, secret, lifetime_ms, world.entropy.bytes, end_everywhere)
     return LoginService(logins, sessions, budget, _code_flow(world, settings, secret, logins))
 
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from longhall.pipeline.archive.manifest import Piece
 from longhall.pipeline.archive.manifest_log import ManifestLog
-from longhall.pipeline.archive.parquet import COLUMNS, read_piece
+from longhall.pipeline.archive.opening import ArchiveKeys, PieceReader, check_readable
+from longhall.pipeline.archive.parquet import COLUMNS
 from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.arrow_table import SPARK_TYPES, TYPES
 from longhall.pipeline.refusals import PipelineError
@@ -32,22 +33,26 @@ class Archived(NamedTuple):
 class Portion(NamedTuple):
     """One file, read by one task."""
 
-    url: str
-    topic: str
-    partition: int
+    reader: PieceReader
     piece: Piece
 
 
-def read_archive(spark: SparkSession, url: str, topic: str, from_ms: int = 0) -> Archived:
-    """All records of a topic in an archive; files that end before `from_ms` are not opened. Raises PipelineError."""
+def read_archive(
+    spark: SparkSession, url: str, topic: str, from_ms: int = 0, keys: ArchiveKeys | None = None
+) -> Archived:
+    """All records of a topic in an archive; files that end before `from_ms` are not opened. Sealed ones are opened with
+    `keys` (`opening.unwrap_keys`). Raises PipelineError.
+    """
     storage = Storage(url)
     manifest = ManifestLog(storage, topic).latest()
     if manifest is None:
         raise PipelineError(
             f"there is nothing of {topic} in the archive {storage.name}; is it there, and that its name?"
         )
+    check_readable(manifest, keys)
+    topic_id = bytes.fromhex(manifest.topic_id)
     portions = [
-        Portion(url, topic, int(number), piece)
+        Portion(PieceReader(url, topic, topic_id, int(number), keys), piece)
         for number, pieces in manifest.partitions.items()
         for piece in pieces
         if piece.path and piece.last_ms >= from_ms
@@ -65,7 +70,8 @@ def _read(batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         for pickled in batch.column(0).to_pylist():
             portion: Portion = pickle.loads(pickled)
-            for found in read_piece(Storage(portion.url), portion.piece):
-                topic = pa.repeat(pa.scalar(portion.topic, pa.string()), found.num_rows)
-                partition = pa.repeat(pa.scalar(portion.partition, pa.int32()), found.num_rows)
+            reader = portion.reader
+            for found in reader.read(portion.piece):
+                topic = pa.repeat(pa.scalar(reader.topic, pa.string()), found.num_rows)
+                partition = pa.repeat(pa.scalar(reader.partition, pa.int32()), found.num_rows)
                 yield pa.RecordBatch.from_arrays([topic, partition, *found.columns], schema=schema)

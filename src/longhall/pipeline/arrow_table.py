@@ -46,6 +46,9 @@ def wants_of(names: Sequence[str]) -> int:
     return wanted
 
 
+SEALED_BATCH: Final = 2  # The timestampType of a row that is a whole sealed batch: its value, as it is stored.
+
+
 @final
 class Shape:
     """Record batches of one partition of one topic, with the columns that were asked for."""
@@ -64,6 +67,20 @@ class Shape:
         arrays = [self._array(name, columns, buffer, timestamp_type) for name in self.names]
         if not arrays:  # Rows without columns: `count(*)` asks for them.
             return pa.RecordBatch.from_struct_array(pa.array([{}] * columns.rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def sealed_rows(self, batches: Sequence[tuple[int, int, bytes]]) -> Any:
+        """A record batch with a row for each sealed batch: its offset, its time in milliseconds, and its bytes."""
+        given: dict[str, list[Any]] = {
+            "offset": [offset for offset, _, _ in batches],
+            "timestamp": [time_ms * 1000 for _, time_ms, _ in batches],
+            "timestampType": [SEALED_BATCH] * len(batches),
+            "value": [content for _, _, content in batches],
+            "topic": [self._topic] * len(batches),
+            "partition": [self._partition] * len(batches),
+        }
+        nothing = [None] * len(batches)
+        arrays = [pa.array(given.get(name, nothing), TYPES[name]) for name in self.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _array(self, name: str, columns: Columns, data: Any, timestamp_type: int) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.security_options import connection_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -137,7 +138,7 @@ def _derived_id(lanes: Mapping[int, int]) -> Column:
 
 def read_live(spark: SparkSession, bootstrap: str, topic: str, from_ms: int = 0) -> DataFrame:
     """The committed records of a topic that are not older than a time, with headers."""
-    reader = spark.read.format("longhall").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    reader = spark.read.format("longhall").options(**connection_options(bootstrap)).option("subscribe", topic)
     reader = reader.option("includeHeaders", "true").option("kafka.isolation.level", "read_committed")
     reader = reader.option("failOnDataLoss", "false")
     if from_ms > 0:

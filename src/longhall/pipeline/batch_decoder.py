@@ -1,8 +1,9 @@
 """Fetched bytes as Arrow record batches of about a megabyte: whole, committed messages of the range.
 
 Uncompressed bodies are read where they lie, in the response of the broker; others are decompressed and joined. Markers
-are never rows. For a reader of committed messages neither are aborted ones: the broker names the producers and the
-offsets from which their messages are skipped, until their marker ends the transaction.
+are never rows. A sealed batch is one row, for readers that take such rows, and an error for others. For a reader of
+committed messages aborted ones are no rows: the broker names the producers and the offsets from which their messages
+are skipped, until their marker ends the transaction.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, final
 
+from longhall.errors import Code, LonghallError
 from longhall.pipeline.arrow_table import Shape, wants_of
 from longhall.records.batch import HEADER_BYTES, BatchHeader, check_batch, parse_header
 from longhall.records.columns import NOT_STAMPED, Columns
@@ -27,8 +29,20 @@ PARTS_BYTES_MAX: Final = 16 * 1024 * 1024  # Decompressed bodies that are held f
 class PartitionDecoder:
     """The decoder of one partition from `start` to `end`, response by response. `next_offset` is where to continue."""
 
-    def __init__(self, shape: Shape, start: int, end: int, first_ms: int = INT64_MIN, last_ms: int = INT64_MAX) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        start: int,
+        end: int,
+        first_ms: int = INT64_MIN,
+        last_ms: int = INT64_MAX,
+        *,
+        takes_sealed: bool = False,
+    ) -> None:
         self.next_offset = start
+        self._takes_sealed = takes_sealed
+        self._sealed: list[tuple[int, int, bytes]] = []  # Offset, time and bytes of sealed batches.
+        self._sealed_bytes = 0
         self._shape = shape
         self._wants = wants_of(shape.names)
         self._end = end
@@ -44,6 +58,8 @@ class PartitionDecoder:
         """Continue at a later offset and return nothing before it."""
         self.next_offset = self._start = offset
         self._columns = self._empty()
+        self._sealed = []
+        self._sealed_bytes = 0
 
     def open(
         self, records: bytes, aborted: list[tuple[int, int]], begin: int = 0, end: int | None = None
@@ -62,7 +78,10 @@ class PartitionDecoder:
             if self._is_wanted(records, at, header):
                 if self._must_be_apart(header):
                     yield from self._take(records)
-                self._add(records, at, header)
+                if header.is_sealed:
+                    self._add_sealed(records[at : at + size], header)
+                else:
+                    self._add(records, at, header)
                 if self._is_full():
                     yield from self._take(records)
             self.next_offset = max(self.next_offset, header.next_offset)
@@ -87,12 +106,16 @@ class PartitionDecoder:
         """True if a batch cannot join the chunk: it has another kind of timestamp, or one is compressed and the other
         is not.
         """
-        if self._columns.rows == 0 and not self._parts:
+        if header.is_sealed != bool(self._sealed):
+            return True
+        if header.is_sealed or (self._columns.rows == 0 and not self._parts):
             return False
         return (header.compression != NONE) != bool(self._parts) or self._timestamp_type != header.is_log_append_time
 
     def _is_full(self) -> bool:
         columns = self._columns
+        if self._sealed:
+            return self._sealed_bytes >= CHUNK_BYTES
         return columns.bytes >= CHUNK_BYTES or columns.rows >= CHUNK_ROWS_MAX or self._parts_bytes >= PARTS_BYTES_MAX
 
     def _add(self, records: bytes, at: int, header: BatchHeader) -> None:
@@ -115,7 +138,18 @@ class PartitionDecoder:
             shift,
         )
 
+    def _add_sealed(self, batch: bytes, header: BatchHeader) -> None:
+        """Note a batch as one row. A range that begins within it has it, too; whoever opens it leaves out the rest."""
+        if not self._takes_sealed:
+            raise LonghallError(Code.SEALED, "a batch is sealed, and the broker has not opened it")
+        self._sealed.append((max(header.base_offset, self._start), header.max_timestamp_ms, batch))
+        self._sealed_bytes += len(batch)
+
     def _take(self, records: bytes) -> Iterator[Any]:
+        if self._sealed:
+            yield self._shape.sealed_rows(self._sealed)
+            self._sealed = []
+            self._sealed_bytes = 0
         if self._columns.rows:
             data = records
             if self._parts:

@@ -13,8 +13,8 @@ from typing import Final, TypeVar, final
 
 from longhall.client.hall import Hall
 from longhall.client.refusals import Refused, Unreachable
-from longhall.client.tls import context_of_environment
-from longhall.errors import Code
+from longhall.client.security import ClientSecurity, security_of_environment
+from longhall.errors import Code, LonghallError
 from longhall.pipeline.refusals import PipelineError
 from longhall.pipeline.resource import Resource
 from longhall.world.real.network import RealNetwork
@@ -26,10 +26,21 @@ _T = TypeVar("_T")
 
 @final
 class BlockingClient(Resource):
-    """A connection to one hall for one thread: `with BlockingClient(bootstrap) as client: client.ask(...)`."""
+    """A connection to one hall for one thread: `with BlockingClient(bootstrap) as client: client.ask(...)`.
 
-    def __init__(self, bootstrap: str, *, client_id: str = "longhall-spark", patience_ms: int = TIMEOUT_MS) -> None:
+    Without a `security` that of the environment counts.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        security: ClientSecurity | None = None,
+        client_id: str = "longhall-spark",
+        patience_ms: int = TIMEOUT_MS,
+    ) -> None:
         self.bootstrap = bootstrap
+        self._security = security or security_of_environment()
         self._client_id = client_id
         self._patience_ms = patience_ms
         self._hall: Hall | None = None
@@ -56,10 +67,16 @@ class BlockingClient(Resource):
 
     async def _connect(self) -> Hall:
         """Connect to the first broker that answers."""
-        network = RealNetwork(context=context_of_environment())
+        login = self._security.login
+        try:
+            network = RealNetwork(context=self._security.context())
+        except LonghallError as failure:
+            raise PipelineError(str(failure)) from failure
         for address in (each.strip() for each in self.bootstrap.split(",") if each.strip()):
             try:
-                return await Hall.connect(network, address, client_id=self._client_id, patience_ms=self._patience_ms)
+                return await Hall.connect(
+                    network, address, client_id=self._client_id, patience_ms=self._patience_ms, login=login
+                )
             except Unreachable:
                 continue
         raise PipelineError(

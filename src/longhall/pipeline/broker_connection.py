@@ -11,12 +11,20 @@ import ssl
 from typing import Final, TypeVar, final
 
 from longhall.client.connection import FRAME_BYTES_MAX, UNSUPPORTED_VERSION
+from longhall.client.login import Login, next_token
 from longhall.client.refusals import Refused, Unreachable, check
-from longhall.client.tls import context_of_environment
+from longhall.client.security import ClientSecurity
 from longhall.doors.kafka.wire.apis import API, API_OF_REQUEST, Api, encode_request
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_response_header
+from longhall.doors.kafka.wire.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from longhall.doors.kafka.wire.messages.versions import ApiVersionsRequest, ApiVersionsResponse
 from longhall.doors.kafka.wire.schema import Message, decode
+from longhall.names import STORED_FORM
 from longhall.pipeline.resource import Resource
 
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -34,19 +42,20 @@ class BrokerConnection(Resource):
         self.name = name
         self._socket = connected
         self._whole = 0 if isinstance(connected, ssl.SSLSocket) else socket.MSG_WAITALL  # TLS has records of its own.
+        self.gives_stored_form = False  # Of sealed messages, to consumers who ask for it.
         self._ranges: dict[int, tuple[int, int]] = {}
         self._next_id = 0
         self._sent: list[tuple[int, Api, int]] = []  # In the order in which they will be answered.
 
     @classmethod
-    def open(cls, host: str, port: int) -> BrokerConnection:
-        """Connect and negotiate the API versions."""
+    def open(cls, host: str, port: int, security: ClientSecurity) -> BrokerConnection:
+        """Connect, negotiate the API versions, and log in."""
         name = f"{host}:{port}"
         try:
             connected = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected.settimeout(ANSWER_TIMEOUT_S)
-            context = context_of_environment()
+            context = security.context()
             if context is not None:
                 connected = context.wrap_socket(connected, server_hostname=host)
         except OSError as failure:
@@ -54,6 +63,8 @@ class BrokerConnection(Resource):
         line = cls(name, connected)
         try:
             line._agree()
+            if security.login is not None:
+                line._log_in(security.login)
         except BaseException:
             line.close()
             raise
@@ -69,8 +80,19 @@ class BrokerConnection(Resource):
             answer = decode(ApiVersionsResponse, version, frame, at)[0]
             check(answer.error_code)
             self._ranges = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+            self.gives_stored_form = any(row.name == STORED_FORM for row in answer.finalized_features)
             return
         raise Refused(UNSUPPORTED_VERSION, f"{self.name} does not say which versions it speaks")
+
+    def _log_in(self, login: Login) -> None:
+        handshake = self.call(SaslHandshakeRequest(mechanism=login.chosen_mechanism), SaslHandshakeResponse)
+        check(handshake.error_code)
+        steps = login.dialogue(self.name)
+        token: bytes | None = next(steps)
+        while token is not None:
+            answer = self.call(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)
+            check(answer.error_code, answer.error_message)
+            token = next_token(steps, answer.auth_bytes)
 
     def _exchange_versions(self, request: ApiVersionsRequest, version: int) -> bytes:
         self._write(encode_request(self._next_id, CLIENT_ID, version, request))

@@ -6,6 +6,7 @@ import platform
 from typing import NamedTuple
 
 from longhall.client.hall import Hall
+from longhall.client.security import ClientSecurity
 from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.executor_package import is_shipped
 from longhall.records.native import COMPILED
@@ -20,11 +21,11 @@ class ExecutorReport(NamedTuple):
     topics: int
 
 
-def check_executor(bootstrap: str) -> ExecutorReport:
+def check_executor(bootstrap: str, security: ClientSecurity) -> ExecutorReport:
     """Make the report; runs on an executor."""
 
     async def count(hall: Hall) -> int:
         return len(await hall.topics.list())
 
-    with BlockingClient(bootstrap) as client:
+    with BlockingClient(bootstrap, security=security) as client:
         return ExecutorReport(platform.python_version(), is_shipped(), COMPILED, client.ask(count))

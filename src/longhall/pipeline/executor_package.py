@@ -20,7 +20,7 @@ from typing import Final
 import longhall
 
 DIRECTORY: Final = "longhall-shipped"  # Within an executor's working directory.
-PACKAGES: Final = ("crc32c", "cramjam", "librt", "msgspec", "mypy-extensions", "uvloop")
+PACKAGES: Final = ("cffi", "crc32c", "cramjam", "cryptography", "librt", "msgspec", "mypy-extensions", "uvloop")
 _LEFT_BEHIND: Final = {"cli", "simulation", "console"}  # Tasks do not use them.
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from longhall.pipeline.archive.opening import ArchiveKeys
 from longhall.pipeline.archive_frame import read_archive
 from longhall.pipeline.audit_frames import audit_topic, read_live
 from longhall.pipeline.blocking_client import BlockingClient
@@ -64,9 +65,10 @@ class LiveInput:
 class ArchiveInput:
     """Records of an archive: of a queue, its topic and its audit topic."""
 
-    def __init__(self, spark: SparkSession, url: str) -> None:
+    def __init__(self, spark: SparkSession, url: str, keys: ArchiveKeys | None = None) -> None:
         self._spark = spark
         self._url = url
+        self._keys = keys
 
     def has_audit(self, name: str) -> bool:
         from longhall.pipeline.archive.manifest_log import ManifestLog
@@ -87,4 +89,4 @@ class ArchiveInput:
         return InputRecords(records, records)
 
     def _records(self, topic: str, period: Period) -> DataFrame:
-        return read_archive(self._spark, self._url, topic, period.from_ms).records
+        return read_archive(self._spark, self._url, topic, period.from_ms, self._keys).records

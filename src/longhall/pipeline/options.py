@@ -12,7 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from longhall.client.security import ClientSecurity
 from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.security_options import read_security
 
 BOOTSTRAP: Final = "kafka.bootstrap.servers"
 EARLIEST: Final = -2
@@ -71,6 +73,7 @@ class SourceOptions(NamedTuple):
     read_committed: bool = False
     group_id: str = ""
     push_down_filters: bool = False
+    security: ClientSecurity = ClientSecurity()
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -95,6 +98,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         read_committed=_isolation(options),
         group_id=options.text("groupId") or options.text("kafka.group.id") or "",
         push_down_filters=options.flag("pushDownFilters", False),
+        security=read_security(given),
     )
 
 

@@ -13,10 +13,12 @@ from typing import Any, Final, NamedTuple, final
 
 from longhall.client.hall import split_address
 from longhall.client.refusals import Refused, Unreachable
+from longhall.client.security import ClientSecurity, security_of_environment
 from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from longhall.doors.kafka.wire.schema import NO_ID
 from longhall.errors import LonghallError
+from longhall.names import STORED_FORM
 from longhall.pipeline.arrow_table import Shape
 from longhall.pipeline.batch_decoder import PartitionDecoder
 from longhall.pipeline.broker_connection import BrokerConnection
@@ -51,10 +53,14 @@ class ReadTask(NamedTuple):
     fail_on_data_loss: bool = True
     first_ms: int = INT64_MIN
     last_ms: int = INT64_MAX
+    security: ClientSecurity = ClientSecurity()
+    is_stored_form: bool = False  # Sealed messages come as ciphertext; a row of type SEALED_BATCH is a whole batch.
 
 
-def committed_read_task(bootstrap: str, topic: Topic, part: Range, columns: tuple[str, ...]) -> ReadTask:
-    """A task that reads the committed messages of a range."""
+def committed_read_task(
+    bootstrap: str, topic: Topic, part: Range, columns: tuple[str, ...], *, is_stored_form: bool = False
+) -> ReadTask:
+    """A task that reads the committed messages of a range, with the security of the driver's environment."""
     return ReadTask(
         bootstrap=bootstrap,
         topic=part.topic,
@@ -65,6 +71,8 @@ def committed_read_task(bootstrap: str, topic: Topic, part: Range, columns: tupl
         columns=columns,
         leader=topic.leaders.get(part.partition),
         read_committed=True,
+        security=security_of_environment(),
+        is_stored_form=is_stored_form,
     )
 
 
@@ -84,7 +92,12 @@ class PartitionReader:
     def __init__(self, work: ReadTask) -> None:
         self._work = work
         self._opening = PartitionDecoder(
-            Shape(work.columns, work.topic, work.partition), work.start, work.end, work.first_ms, work.last_ms
+            Shape(work.columns, work.topic, work.partition),
+            work.start,
+            work.end,
+            work.first_ms,
+            work.last_ms,
+            takes_sealed=work.is_stored_form,
         )
         self._line: BrokerConnection | None = None
         self._hint = work.leader
@@ -120,6 +133,11 @@ class PartitionReader:
         offset = self._opening.next_offset
         if self._line is None:
             self._line = self._connect()
+            if self._work.is_stored_form and not self._line.gives_stored_form:
+                raise PipelineError(
+                    f"{self._line.name} cannot give sealed messages of {self._work.topic} as ciphertext; upgrade it, "
+                    "or archive them in clear with --open"
+                )
         if self._asked_for != offset:
             if self._line.waiting:
                 self._line.receive_frame()  # It began elsewhere than reading has come to.
@@ -138,6 +156,7 @@ class PartitionReader:
             min_bytes=1,
             max_bytes=FETCH_BYTES,
             isolation_level=int(work.read_committed),
+            rack_id=STORED_FORM if work.is_stored_form else "",
             topics=[data.FetchRequestTopic(topic=work.topic, topic_id=work.topic_id, partitions=[part])],
         )
         self._line.send(request, VERSION_MIN, VERSION_MIN if work.topic_id == NO_ID else None)
@@ -186,12 +205,12 @@ class PartitionReader:
 
     def _connect(self) -> BrokerConnection:
         if self._hint is not None:
-            return BrokerConnection.open(*self._hint)
+            return BrokerConnection.open(*self._hint, self._work.security)
         failure: Unreachable | None = None
         for address in self._work.bootstrap.split(","):
             try:
-                with BrokerConnection.open(*split_address(address.strip())) as line:
-                    return BrokerConnection.open(*self._leader(line))
+                with BrokerConnection.open(*split_address(address.strip()), self._work.security) as line:
+                    return BrokerConnection.open(*self._leader(line), self._work.security)
             except Unreachable as each:
                 failure = each
         assert failure is not None

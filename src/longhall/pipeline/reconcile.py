@@ -18,6 +18,7 @@ from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.fates import FATES, GRACE_MS, Period, fates, gaps, rewound, summarise_audit
 from longhall.pipeline.options import Subscription
 from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.security_options import connection_options
 from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def read_live_input(
             first = audit.earliest(audit.topics())
         except PipelineError as failure:
             raise (no_audit(queue) if "there is no topic" in str(failure) else failure) from None
-    reader = spark.read.format("longhall").option("kafka.bootstrap.servers", bootstrap).option("includeHeaders", "true")
+    reader = spark.read.format("longhall").options(**connection_options(bootstrap)).option("includeHeaders", "true")
     reader = reader.option("kafka.isolation.level", "read_committed").option("failOnDataLoss", "false")
     sent = reader.option("subscribe", topic).option("endingOffsets", json.dumps(_named(ends)))
     if period.from_ms > 0:
@@ -105,7 +106,7 @@ def read_live_input(
     records = sent.load()
     if state is not None:
         state = state.select("message_id", "partition", "offset").localCheckpoint()
-    told = spark.read.format("longhall").option("kafka.bootstrap.servers", bootstrap).option("failOnDataLoss", "false")
+    told = spark.read.format("longhall").options(**connection_options(bootstrap)).option("failOnDataLoss", "false")
     told = told.option("subscribe", audit_topic(queue)).option("kafka.isolation.level", "read_committed")
     if period.from_ms > AUDIT_SLACK_MS:
         told = told.option("startingTimestamp", str(period.from_ms - AUDIT_SLACK_MS))

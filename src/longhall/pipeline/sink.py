@@ -74,7 +74,7 @@ class LonghallWriter(DataSourceArrowWriter):
         stage = f"{STAGE_PREFIX}{self._run}"
         with (
             suppress(PipelineError),
-            BlockingClient(self._options.bootstrap, patience_ms=ABORT_PATIENCE_MS) as client,
+            client_of(self._options, ABORT_PATIENCE_MS) as client,
         ):
             client.ask(lambda hall: remove(hall, stage))
 
@@ -126,7 +126,7 @@ def commit(options: SinkOptions, batch: Batch, staged: Sequence[Staged], step: S
             await remove_orphans(hall, _now_ms())
         return committed
 
-    with BlockingClient(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as client:
+    with client_of(options) as client:
         return client.ask(sealing)
 
 
@@ -140,8 +140,15 @@ def write_task(options: SinkOptions, layout: Layout, stage: str, batches: Iterat
             return await stage_outlet(hall, stage, task)
         return await direct_outlet(hall)
 
-    with BlockingClient(options.bootstrap, client_id="longhall-spark-sink", patience_ms=PATIENCE_MS) as client:
+    with client_of(options) as client:
         return write_rows(client, outlet, layout, options.compression, task, batches)
+
+
+def client_of(options: SinkOptions, patience_ms: int = PATIENCE_MS) -> BlockingClient:
+    """A client with the addresses and the security of a sink."""
+    return BlockingClient(
+        options.bootstrap, security=options.security, client_id="longhall-spark-sink", patience_ms=patience_ms
+    )
 
 
 def _now_ms() -> int:

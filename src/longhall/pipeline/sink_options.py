@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from longhall.client.security import ClientSecurity
 from longhall.names import INTERNAL_PREFIX, NAME_LENGTH_MAX, is_legal_name
 from longhall.pipeline.options import Given, bootstrap_of
 from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.security_options import read_security
 from longhall.records.compression import CODEC_NAMES
 
 EXACTLY_ONCE: Final = "exactly-once"
@@ -37,6 +39,7 @@ class SinkOptions(NamedTuple):
     delivery: str = EXACTLY_ONCE
     sink: str = ""  # The name under which commits are remembered; streams without one use the id of their query.
     batch_id: int | None = None
+    security: ClientSecurity = ClientSecurity()
 
 
 def read_sink_options(given: Mapping[str, str], *, streaming: bool, overwrite: bool) -> SinkOptions:
@@ -58,6 +61,7 @@ def read_sink_options(given: Mapping[str, str], *, streaming: bool, overwrite: b
         delivery=delivery,
         sink=_sink(options),
         batch_id=_batch_id(options, streaming),
+        security=read_security(given),
     )
 
 

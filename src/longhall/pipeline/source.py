@@ -76,7 +76,7 @@ class LonghallReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options, wanted = self._options, self._wanted
-        with BlockingClient(options.bootstrap) as client:
+        with BlockingClient(options.bootstrap, security=options.security) as client:
             survey = SubscriptionMetadata(client, options.subscription, options.read_committed)
             topics = survey.topics()
             start = survey.resolve(options.starting, topics, is_end=False)
@@ -151,6 +151,7 @@ def tasks(
                 fail_on_data_loss=options.fail_on_data_loss,
                 first_ms=wanted.first_ms,
                 last_ms=wanted.last_ms,
+                security=options.security,
             )
         )
         for each in ranges

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.options import Subscription
 from longhall.pipeline.refusals import PipelineError
+from longhall.pipeline.security_options import connection_options
 from longhall.pipeline.spark import register
 from longhall.pipeline.subscription_metadata import SubscriptionMetadata
 
@@ -106,7 +107,7 @@ def start(spark: SparkSession, options: SqlOptions, say: Callable[[str], None] =
         place = options.place()
         say(f"checkpoint in {place}")
         writer = _outgoing(result).writeStream.format("longhall").outputMode(options.mode)
-        writer = writer.option("kafka.bootstrap.servers", options.bootstrap).option("topic", options.to)
+        writer = writer.options(**connection_options(options.bootstrap)).option("topic", options.to)
         writer = writer.option("checkpointLocation", place)
         return (writer.trigger(availableNow=True) if options.once else writer).start()
     finally:
@@ -164,7 +165,7 @@ def _view(
     if schema is None:
         schema = infer(spark, options.bootstrap, topic, survey.earliest(found)[topic], survey.latest(found)[topic])
         say(f"{topic}: {schema}")
-    stream = spark.readStream.format("longhall").option("kafka.bootstrap.servers", options.bootstrap)
+    stream = spark.readStream.format("longhall").options(**connection_options(options.bootstrap))
     stream = stream.option("subscribe", topic).option("startingOffsets", options.starting)
     stream = stream.option("kafka.isolation.level", "read_committed")
     rows = columns_of(stream.load(), schema, topic)
@@ -180,7 +181,7 @@ def infer(spark: SparkSession, bootstrap: str, topic: str, first: Mapping[int, i
 
     starts = {str(part): max(first[part], end - SAMPLE) for part, end in last.items()}
     ends = {str(part): end for part, end in last.items()}
-    reader = spark.read.format("longhall").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    reader = spark.read.format("longhall").options(**connection_options(bootstrap)).option("subscribe", topic)
     reader = reader.option("startingOffsets", json.dumps({topic: starts})).option("failOnDataLoss", "false")
     reader = reader.option("endingOffsets", json.dumps({topic: ends})).schema("value binary")
     values = reader.load().where("value is not null").select(f.col("value").cast("string").alias("value"))

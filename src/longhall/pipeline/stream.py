@@ -111,7 +111,7 @@ class LonghallStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _survey(self) -> SubscriptionMetadata:
         if self._client is None:
-            self._client = BlockingClient(self._options.bootstrap)
+            self._client = BlockingClient(self._options.bootstrap, security=self._options.security)
         return SubscriptionMetadata(self._client, self._options.subscription, self._options.read_committed)
 
     def _begin(self, start: dict[str, Any], topics: dict[str, Topic], survey: SubscriptionMetadata) -> Offsets:

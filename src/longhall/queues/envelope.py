@@ -423,6 +423,22 @@ def seal_of(record: Record) -> bytes:
     return b""
 
 
+def without_seal(headers: Headers) -> tuple[str, bool, Headers]:
+    """The message id, whether the record is a dead letter, and the headers without the seal."""
+    message_id = ""
+    is_dead_letter = False
+    kept: list[tuple[str, bytes | None]] = []
+    for header in headers:
+        name, value = header
+        if name == ID:
+            message_id = (value or b"").decode(errors="replace")
+        elif name == DEAD_LETTER_SOURCE:
+            is_dead_letter = bool(value)
+        if name != SEAL:
+            kept.append(header)
+    return message_id, is_dead_letter, tuple(kept)
+
+
 def due_of(record: Record) -> int:
     """The due time of a staged record; 0, due at once, without the header."""
     due_ms = 0

@@ -13,7 +13,7 @@ from typing import Final, final
 
 import msgspec
 
-from longhall.broker.feature_gates import check_directory
+from longhall.broker.feature_gates import check_directory, check_tenant_sealing, may_end_sessions
 from longhall.broker.hall import Hall
 from longhall.broker.topic_administration import commit_event, must_lead
 from longhall.broker.waiting import committed
@@ -21,6 +21,7 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.directory.accounts import (
     ACCESS_KEY,
     DEFAULT_TENANT,
+    ENDED_SESSION,
     KINDS,
     MECHANISMS,
     TENANT,
@@ -46,6 +47,8 @@ TOKEN_ID_CHARACTERS: Final = 16
 KEYS_OF_A_USER_MAX: Final = 20
 TOKENS_OF_A_USER_MAX: Final = 100
 SCRAM_KEYS_MAX: Final = 8  # Of one user, with the older ones that are still valid.
+ENDED_SESSIONS_MAX: Final = 10_000  # Sessions that were ended before their time and are remembered,
+ENDED_REMOVED_MAX: Final = 500  # and how many of them are forgotten when another one ends.
 LABEL_CHARACTERS_MAX: Final = 128
 FOLLOWERS_MAX: Final = 1_000  # Processes that wait for a change.
 ITERATIONS_MIN: Final = 4_096
@@ -70,6 +73,7 @@ class AccountService(DirectoryObserver):
         """Carry out these operations in this process."""
         broker.also(ops.AddTenant, self._add_tenant)
         broker.also(ops.EnableTenant, self._enable_tenant)
+        broker.also(ops.SealTenant, self._seal_tenant)
         broker.also(ops.RemoveTenant, self._remove_tenant)
         broker.also(ops.ListTenants, self._list_tenants)
         broker.also(ops.AddUser, self._add_user)
@@ -83,6 +87,7 @@ class AccountService(DirectoryObserver):
         broker.also(ops.RemoveAccessKey, self._remove_access_key)
         broker.also(ops.AddToken, self._add_token)
         broker.also(ops.RemoveToken, self._remove_token)
+        broker.also(ops.EndSession, self._end_session)
         broker.also(ops.ChangeDirectory, self._change)
         broker.also(ops.FollowDirectory, self._follow)
 
@@ -119,6 +124,11 @@ class AccountService(DirectoryObserver):
         tenant = self._tenant(op.name)
         await self._commit([entry_of(op.name, msgspec.structs.replace(tenant, enabled=op.enabled))])
 
+    async def _seal_tenant(self, op: ops.SealTenant, caller: Caller) -> None:
+        check_tenant_sealing(self._hall)
+        tenant = self._tenant(op.name)
+        await self._commit([entry_of(op.name, msgspec.structs.replace(tenant, sealed=op.sealed))])
+
     async def _remove_tenant(self, op: ops.RemoveTenant, caller: Caller) -> None:
         self._tenant(op.name)
         if op.name == DEFAULT_TENANT:
@@ -134,7 +144,9 @@ class AccountService(DirectoryObserver):
             counts[user.tenant] = counts.get(user.tenant, 0) + 1
         names = sorted({*counts, *accounts.tenants})
         found = [(name, accounts.tenants.get(name, Tenant())) for name in names]
-        return [ops.TenantView(name, one.enabled, one.created_ms, counts.get(name, 0)) for name, one in found]
+        return [
+            ops.TenantView(name, one.enabled, one.created_ms, counts.get(name, 0), one.sealed) for name, one in found
+        ]
 
     def _tenant(self, name: str) -> Tenant:
         tenant = self._accounts.tenants.get(name, Tenant() if name == DEFAULT_TENANT else None)
@@ -280,6 +292,18 @@ class AccountService(DirectoryObserver):
         await self._commit([], [(TOKEN, found[0])])
 
     # Other kinds, and processes without the log
+
+    async def _end_session(self, op: ops.EndSession, caller: Caller) -> None:
+        """Note the end, and forget those whose time is over; of too many, those that would end first."""
+        if not may_end_sessions(self._hall):
+            return  # The process that was asked has ended it for itself.
+        ends = {name: int(value) for name, value in self._directory.entries_of(ENDED_SESSION).items()}
+        now_ms = self._now_ms()
+        first = sorted(ends, key=lambda name: ends[name])
+        spare = len(ends) + 1 - ENDED_SESSIONS_MAX
+        over = [name for number, name in enumerate(first) if number < spare or ends[name] <= now_ms]
+        removed = [(ENDED_SESSION, name) for name in over[:ENDED_REMOVED_MAX] if name != op.session_id]
+        await self._commit([DirectoryEntry(ENDED_SESSION, op.session_id, str(op.until_ms).encode())], removed)
 
     async def _change(self, op: ops.ChangeDirectory, caller: Caller) -> None:
         if KINDS & {*(one.kind for one in op.put), *(kind for kind, _ in op.removed)}:

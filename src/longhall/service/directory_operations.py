@@ -23,6 +23,7 @@ class TenantView(msgspec.Struct, array_like=True):
     enabled: bool = True
     created_ms: int = 0
     users: int = 0
+    sealed: str = ""
 
 
 class AccessKeyView(msgspec.Struct, array_like=True):
@@ -70,6 +71,13 @@ class EnableTenant(Operation[None]):
 
     name: str
     enabled: bool
+
+
+class SealTenant(Operation[None]):
+    """Seal the queues and topics that users of a tenant create from now on; with an empty key, no more."""
+
+    name: str
+    sealed: str
 
 
 class RemoveTenant(Operation[None]):
@@ -166,6 +174,13 @@ class RemoveToken(Operation[None]):
     """Remove a token, by its id or its digest."""
 
     token_id: str
+
+
+class EndSession(Operation[None]):
+    """End a session of a browser in all processes, until it would have ended by itself."""
+
+    session_id: str
+    until_ms: int
 
 
 class ChangeDirectory(Operation[None]):

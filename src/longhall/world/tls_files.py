@@ -46,6 +46,17 @@ def load_authority(context: ssl.SSLContext, path: str, setting: str) -> None:
         raise refused(setting, f"{path}: {error.strerror or error}") from None
 
 
+def load_revoked(context: ssl.SSLContext, path: str, setting: str) -> None:
+    """Refuse the certificates that the lists of a file have revoked, and those of an authority without a list there, or
+    whose list is too old: nobody knows what it has revoked since.
+    """
+    before = context.cert_store_stats()["crl"]
+    load_authority(context, path, setting)
+    if context.cert_store_stats()["crl"] == before:
+        raise refused(setting, f"{path} has no list of revoked certificates in PEM")
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
 def load_pair(context: ssl.SSLContext, certificate: str, key: str, setting: str) -> None:
     """Load a certificate with its private key."""
     try:

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhall.errors import Code, LonghallError
-from longhall.front.sealing.batches import BatchSealer, SealOrder
+from longhall.front.sealing.batches import BatchSealer
 from longhall.front.sealing.cipher import DataCipher, NonceSource
 from longhall.front.sealing.messages import MessageSealer
+from longhall.front.sealing.seal_order import SealOrder
 from longhall.queues.messages import Delivery, Outgoing
 from longhall.queues.settings import QueueSettings
 from longhall.records.batch import build_batch, parse_header, read_records, stored_prefix

@@ -72,7 +72,7 @@ def archiver(tmp_path: Path, said: list[str], dead: DeadSpark) -> Archiver:
 
 def test_a_failing_round_ends_in_one_line(archiver: Archiver, said: list[str], dead: DeadSpark) -> None:
     with pytest.raises(PipelineError) as failure:
-        archiver._round(cast("Any", Survey()), {"t": TOPIC}, {"t": {0: 10}})
+        archiver._round(cast("Any", None), cast("Any", Survey()), {"t": TOPIC}, {"t": {0: 10}})
     assert str(failure.value) == (
         "tasks failed 3 times in a row, at last with: Python worker exited (crashed); start again, nothing is lost"
     )

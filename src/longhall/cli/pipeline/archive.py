@@ -18,6 +18,9 @@ AllowLossOption = Annotated[
     bool, typer.Option("--allow-loss", help="Continue behind messages that were deleted before they were archived.")
 ]
 MergeOption = Annotated[bool, typer.Option("--merge/--no-merge", help="Merge small files into large ones.")]
+OpenOption = Annotated[
+    bool, typer.Option("--open", help="Archive sealed messages in clear; without it they stay ciphertext.")
+]
 IntervalOption = Annotated[
     float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="The interval of a continuous job.")
 ]
@@ -31,6 +34,7 @@ def archive(
     once: OnceOption = True,
     allow_loss: AllowLossOption = False,
     merge: MergeOption = True,
+    opens: OpenOption = False,
     interval: IntervalOption = 10.0,
 ) -> None:
     """Archive topics and queues as Parquet, each message exactly once."""
@@ -39,7 +43,14 @@ def archive(
 
     with options.start_job("archive") as job:
         settings = Options(
-            job.bootstrap, split_names(topics), to, once=once, allow_loss=allow_loss, merge=merge, interval_s=interval
+            job.bootstrap,
+            split_names(topics),
+            to,
+            once=once,
+            allow_loss=allow_loss,
+            merge=merge,
+            interval_s=interval,
+            opens=opens,
         )
         archiver = Archiver(
             job.spark,

@@ -19,18 +19,19 @@ def check(
     options: SparkOptions,
 ) -> None:
     """Check Java, PySpark, the executors, and their connection to the hall."""
+    from longhall.client.security import security_of_environment
     from longhall.pipeline.spark import check_java, check_pyspark
 
     with failures_in_one_line():
         facts: dict[str, object] = {"pyspark": check_pyspark(), "java": check_java()}
     with options.start_job("check") as job:
         context = job.spark.sparkContext
-        address = job.bootstrap
+        address, security = job.bootstrap, security_of_environment()
 
         def look(_: Iterable[int]) -> Iterable[ExecutorReport]:
             from longhall.pipeline.executor_check import check_executor
 
-            yield check_executor(address)
+            yield check_executor(address, security)
 
         # Two visits, so that a cluster sends them to two executors.
         seen = context.parallelize(range(2), 2).mapPartitions(look).collect()

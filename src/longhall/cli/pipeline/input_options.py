@@ -14,6 +14,7 @@ from longhall.cli.timestamps import parse_timestamp_ms
 
 if TYPE_CHECKING:
     from longhall.cli.pipeline.spark_job import Job
+    from longhall.pipeline.archive.opening import ArchiveKeys
     from longhall.pipeline.fates import Period
     from longhall.pipeline.job_input import ArchiveInput, LiveInput
 
@@ -24,8 +25,10 @@ UntilOption = Annotated[str, typer.Option("--until", metavar="TIME", help="Only 
 ArchiveOption = Annotated[
     str | None, typer.Option("--archive", metavar="DIR", help="Read an archive instead of the running hall.")
 ]
-
-
+KeysOption = Annotated[
+    str | None,
+    typer.Option("--keys", metavar="FILE", help="The master keys of an archive with ciphertext, as `serve` has them."),
+]
 StateOption = Annotated[
     bool, typer.Option("--state/--no-state", help="Ask the queues for the messages that they have now.")
 ]
@@ -37,11 +40,13 @@ class InputOptions(NamedTuple):
     since: SinceOption = "24h ago"
     until: UntilOption = "now"
     archive: ArchiveOption = None
+    keys: KeysOption = None
     state: StateOption = True
     http: HttpOption = None
 
     def check(self) -> None:
         """Raises CommandError for a period that cannot be read, before a job starts."""
+        check_keys(self.keys, self.archive)
         period_of(self.since, self.until)
 
     def http_target(self, profile: str | None) -> HttpTarget:
@@ -53,8 +58,21 @@ class InputOptions(NamedTuple):
         from longhall.pipeline.job_input import ArchiveInput, LiveInput
 
         if self.archive:
-            return ArchiveInput(job.spark, self.archive)
+            return ArchiveInput(job.spark, self.archive, archive_keys(self.keys, self.archive))
         return LiveInput(job.spark, job.bootstrap, *self.http_target(profile)[:3])
+
+
+def check_keys(keys: str | None, archive: str | None) -> None:
+    """Raises CommandError for keys without an archive: a running hall opens messages itself."""
+    if keys and not archive:
+        raise CommandError("--keys is for archives; a running hall has its own keys", Exit.USAGE)
+
+
+def archive_keys(keys: str | None, archive: str) -> ArchiveKeys | None:
+    """The data keys of an archive; None without a file of master keys."""
+    from longhall.pipeline.archive.opening import unwrap_keys
+
+    return unwrap_keys(keys, archive) if keys else None
 
 
 def period_of(since: str, until: str) -> Period:

@@ -10,6 +10,7 @@ import typer
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.output import show_facts
+from longhall.cli.pipeline.input_options import KeysOption, archive_keys, check_keys
 from longhall.cli.pipeline.spark_job import OnceOption, SparkOptions, TopicsOption, split_names
 from longhall.cli.timestamps import parse_timestamp_ms
 
@@ -43,6 +44,7 @@ def replay(
     to: ToOption,
     options: SparkOptions,
     source: FromOption = "",
+    keys: KeysOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     key: KeyOption = None,
@@ -60,6 +62,7 @@ def replay(
     chosen = Selection(
         keys=tuple(each.encode() for each in key or []), headers=tuple(_header(each) for each in header or [])
     )
+    check_keys(keys, source)
     now_ms = int(time.time() * 1000)
     if since is not None:
         chosen = chosen._replace(since_ms=parse_timestamp_ms(since, now_ms))
@@ -76,6 +79,7 @@ def replay(
             speed=speed,
             rate=rate,
             name=name,
+            keys=archive_keys(keys, source),
         )
         done = Done(name, 0)
 

@@ -14,7 +14,7 @@ from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import AddressOption, OutputOption, ProfileOption
 from longhall.cli.output import Format, print_note
 from longhall.cli.pipeline.interrupts import Interrupts
-from longhall.cli.profiles import find_address, find_tls
+from longhall.cli.profiles import find_address, find_security
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,7 +150,7 @@ def spark_job(name: str, options: SparkOptions, *, reaches: bool = True) -> Iter
     from longhall.pipeline.spark import session
 
     address = find_address(options.address or options.bootstrap, options.profile)
-    find_tls(options.profile).export(os.environ)
+    find_security(options.profile).export(os.environ)
     steps = ProgressDisplay(options.output is Format.JSON)
     borrowed = _has_session()
     with failures_in_one_line(), Interrupts() as interrupts:

@@ -36,9 +36,10 @@ class NewTenant(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TenantChange(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of PATCH tenants/NAME."""
+    """The body of PATCH tenants/NAME. `sealed` is a master key, or empty."""
 
-    enabled: bool
+    enabled: bool | None = None
+    sealed: Annotated[str, msgspec.Meta(max_length=2048)] | None = None
 
 
 class NewUser(msgspec.Struct, forbid_unknown_fields=True):
@@ -130,9 +131,15 @@ class AccountHandlers:
 
     async def change_tenant(self, service: Router, asked: Asked) -> Reply:
         """PATCH tenants/NAME"""
-        enabled = asked.read(TenantChange).enabled
-        await service.call(ops.EnableTenant(asked.name, enabled), asked.caller)
-        return Reply({"name": asked.name, "enabled": enabled})
+        change = asked.read(TenantChange)
+        if change.enabled is None and change.sealed is None:
+            raise LonghallError(Code.INVALID_REQUEST, "nothing to change: say enabled or sealed")
+        if change.sealed is not None:
+            await service.call(ops.SealTenant(asked.name, change.sealed), asked.caller)
+        if change.enabled is not None:
+            await service.call(ops.EnableTenant(asked.name, change.enabled), asked.caller)
+        said = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
+        return Reply({"name": asked.name, **said})
 
     async def remove_tenant(self, service: Router, asked: Asked) -> Reply:
         """DELETE tenants/NAME"""

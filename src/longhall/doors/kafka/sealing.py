@@ -7,7 +7,7 @@ clients ask the leader. Sealing is still a step before the broker: it never gets
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
 from longhall.broker.configuration import AS_PRODUCED, SEALED
@@ -28,8 +28,9 @@ Errors = dict[str, LonghallError]  # By topic: why its key is not to be had.
 class KafkaSealing:
     """Seals what is produced and opens what is fetched, by topic."""
 
-    def __init__(self, hall: Hall, batches: BatchSealer) -> None:
+    def __init__(self, hall: Hall, batches: BatchSealer, key_of_tenant: Callable[[str], str]) -> None:
         self._hall = hall
+        self._key_of_tenant = key_of_tenant
         self._batches = batches
 
     def check_key(self, name: str | None) -> None:
@@ -39,6 +40,16 @@ class KafkaSealing:
                 self._batches.keys.master_of(name)
         except LonghallError as error:
             raise LonghallError(Code.INVALID_CONFIGURATION, f"{SEALED}: {error}") from None
+
+    def new_configuration(self, given: Mapping[str, str], tenant: str) -> Mapping[str, str]:
+        """The configuration of a topic that a user of this tenant creates: sealed as the tenant wants it, unless it has
+        `longhall.sealed` itself. INVALID_CONFIGURATION if the key is not here.
+        """
+        usual = self._key_of_tenant(tenant)
+        if usual and SEALED not in given:
+            given = {**given, SEALED: usual}
+        self.check_key(given.get(SEALED))
+        return given
 
     # Produce
 

@@ -98,14 +98,14 @@ async def create_topic(
     return CreatedTopic(made.topic_id, len(made.partitions), copies, made.configuration, usual)
 
 
-async def ensure_topic(hall: Hall, name: str) -> None:
-    """Create a topic with defaults where topics are created on first use, unless it exists."""
+async def ensure_topic(hall: Hall, name: str, configuration: Mapping[str, str]) -> None:
+    """Create a topic where topics are created on first use, unless it exists."""
     if name in hall.routes:
         return
     if not hall.options.auto_create_topics:
         raise LonghallError(Code.UNKNOWN_TOPIC, f"There is no topic '{name}'.")
     try:
-        await topic_administration.create_topic(hall, name, DEFAULT, {})
+        await topic_administration.create_topic(hall, name, DEFAULT, configuration)
     except LonghallError as error:
         if error.code is not Code.TOPIC_EXISTS:  # Another client was first.
             raise

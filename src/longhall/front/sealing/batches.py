@@ -19,19 +19,20 @@ from typing import Final, final
 from longhall.errors import LonghallError
 from longhall.front.sealing.cipher import DataCipher, broken
 from longhall.front.sealing.messages import MessageSealer, content_identity, decrypt, of_another_queue
+from longhall.front.sealing.seal_order import SealOrder
 from longhall.log.segment_rewrite import rebuild_batch
 from longhall.queues.envelope import (
-    DEAD_LETTER_SOURCE,
     DEDUPLICATION_ID,
     ID,
     RANDOM_BYTES,
     SEAL,
     new_message_id,
     seal_of,
+    without_seal,
 )
 from longhall.records.batch import HEADER_BYTES, build_batch, check_batch, parse_header, read_records
 from longhall.records.header import BatchHeader
-from longhall.records.record import Headers, Record
+from longhall.records.record import Record
 from longhall.records.seal import (
     SEAL_BYTES,
     Seal,
@@ -42,8 +43,6 @@ from longhall.records.seal import (
     sealed_batch,
 )
 
-PARTITIONS_MAX: Final = 10_000  # Of the memory of seals that were read,
-PREFIXES_MAX: Final = 16  # with as many processes that sealed for each.
 SLICE: Final = 64  # Batches that are opened before other requests have their turn.
 
 
@@ -156,7 +155,7 @@ class BatchSealer:
         if not raw:
             return record
         seal = parse_seal(raw)
-        message_id, is_dead_letter, headers = _without_seal(record.headers)
+        message_id, is_dead_letter, headers = without_seal(record.headers)
         if seal.topic_id != topic_id and not is_dead_letter:
             raise of_another_queue()
         body = decrypt(await self._cipher(seal), seal, raw, record.value or b"", message_id)
@@ -165,46 +164,3 @@ class BatchSealer:
     async def _cipher(self, seal: Seal) -> DataCipher:
         cipher = self.keys.opening(seal.topic_id, seal.key_number)
         return cipher or await self.keys.fetch_opening(seal.topic_id, seal.key_number)
-
-
-@final
-class SealOrder:
-    """By partition and process that sealed: the highest offset that was read, and the counter of its seal."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[bytes, int], dict[bytes, tuple[int, int]]] = {}
-
-    def check(self, topic_id: bytes, partition: int, seal: Seal, offset: int) -> None:
-        """Note a batch. SEAL_BROKEN if its counter does not fit its offset: it is a copy, or at a wrong place."""
-        seen = self._seen.get((topic_id, partition))
-        if seen is None:
-            if len(self._seen) >= PARTITIONS_MAX:
-                self._seen.clear()
-            seen = self._seen[topic_id, partition] = {}
-        last = seen.get(seal.prefix)
-        if last is not None:
-            last_offset, last_counter = last
-            order = (offset > last_offset) - (offset < last_offset)
-            if (seal.counter > last_counter) - (seal.counter < last_counter) != order:
-                raise broken("a sealed batch is a copy of another one, or at another place than it was written")
-            if order <= 0:
-                return
-        elif len(seen) >= PREFIXES_MAX:
-            seen.clear()
-        seen[seal.prefix] = (offset, seal.counter)
-
-
-def _without_seal(headers: Headers) -> tuple[str, bool, Headers]:
-    """The message id, whether the record is a dead letter, and the headers without the seal."""
-    message_id = ""
-    is_dead_letter = False
-    kept: list[tuple[str, bytes | None]] = []
-    for header in headers:
-        name, value = header
-        if name == ID:
-            message_id = (value or b"").decode(errors="replace")
-        elif name == DEAD_LETTER_SOURCE:
-            is_dead_letter = bool(value)
-        if name != SEAL:
-            kept.append(header)
-    return message_id, is_dead_letter, tuple(kept)

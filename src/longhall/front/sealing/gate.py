@@ -7,7 +7,8 @@
     edit a letter                                     the new body is sealed as the old one was
     uploads, a move to a queue that is not the source refused: they need clear text in the broker, or another key
     show, rotate and forget data keys                 carried out here, with the catalogue's leader
-    create and configure a queue                      the master key that the settings name has to exist here, unless
+    create a queue                                    sealed as its creator's tenant wants it, if nothing else is said
+    create and configure a queue, seal a tenant       the master key that the settings name has to exist here, unless
                                                       the door lets it come later, as SQS does
 
 The gate is in the process that has the client's connection, so the broker, its replicas and the connections between
@@ -32,6 +33,7 @@ from longhall.front.sealing.publications import PublicationSealer
 from longhall.front.sealing.receiver import OpeningReceiver
 from longhall.queues.messages import Accepted, Delivery, Letter, LetterPage, MoveTask, Page, QueueView, WriteBack
 from longhall.queues.settings import QueueSettings
+from longhall.service import directory_operations as directory_ops
 from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
 from longhall.service import seal_operations as seal_ops
@@ -40,6 +42,8 @@ from longhall.service.sessions import ConnectionReceiver, PushReceiver
 
 R = TypeVar("R")
 
+KeyOfTenant = Callable[[str], str]  # The master key of what users of a tenant create; empty for none.
+
 _UPLOADS: Final = (ops.BeginUpload, ops.AddUploadPart, ops.FinishUpload)
 
 
@@ -47,8 +51,11 @@ _UPLOADS: Final = (ops.BeginUpload, ops.AddUploadPart, ops.FinishUpload)
 class SealingGate:
     """The gate of one process. Fulfils `MessageGate` of the router and `PushGate` of its sessions."""
 
-    def __init__(self, router: Router, keys: DataKeys, randomness: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, router: Router, keys: DataKeys, randomness: Callable[[int], bytes], key_of_tenant: KeyOfTenant
+    ) -> None:
         self.keys = keys
+        self._key_of_tenant = key_of_tenant
         self.sealer = MessageSealer(keys, randomness)
         self._router = router
         self._publications = PublicationSealer(router, self.sealer)
@@ -64,7 +71,8 @@ class SealingGate:
             ops.ReadLetter: self._read_letter,
             ops.EditLetter: self._edit_letter,
             ops.StartMove: self._start_move,
-            ops.CreateQueue: self._check_settings,
+            ops.CreateQueue: self._create,
+            directory_ops.SealTenant: self._seal_tenant,
             ops.ConfigureQueue: self._configure,
             exchange_ops.TakeMessage: self._take,
             exchange_ops.PublishMessages: self._publications.publish,
@@ -315,6 +323,22 @@ class SealingGate:
                     f"'{op.target}'.",
                 )
         return await self._router.dispatch(op, caller)
+
+    def _create(self, op: ops.CreateQueue, caller: Caller) -> Pending[QueueView] | None:
+        usual = self._key_of_tenant(caller.tenant)
+        if not usual or op.settings.sealed or op.topic or self._router.view(op.queue) is not None:
+            self._check_settings(op, caller)
+            return None
+        self.keys.master_of(usual)  # Without its key the queue is not created at all, also where a key may come later.
+        settings = op.settings
+        # AMQP takes messages of any size unless the queue is sealed; what other doors ask for is theirs to change.
+        whole_bytes_max = 0 if settings.amqp is not None else settings.whole_bytes_max
+        sealed = msgspec.structs.replace(settings, sealed=usual, whole_bytes_max=whole_bytes_max)
+        return self._router.dispatch(msgspec.structs.replace(op, settings=sealed), caller)
+
+    def _seal_tenant(self, op: directory_ops.SealTenant, caller: Caller) -> None:
+        if op.sealed:
+            self.keys.master_of(op.sealed)
 
     def _check_settings(self, op: ops.CreateQueue | ops.ConfigureQueue, caller: Caller) -> None:
         sealed = op.settings.sealed

@@ -7,6 +7,7 @@
 
 After a crash between any two steps the next run continues from the manifest: files that no manifest names are
 recognised or removed, and the ends are committed again. Files are never changed, so no message is in the archive twice.
+Sealed messages are archived as ciphertext, with the wrapped data keys in the manifest (`opening`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
+import msgspec
+
 from longhall.client.groups import Committed, Place
 from longhall.client.hall import Hall
-from longhall.names import ARCHIVE_GROUP, SEAL_KEYS, SEALED
+from longhall.names import ARCHIVE_GROUP, SEAL_KEYS, STORED_FORM
 from longhall.pipeline.archive.manifest import ArchiveManifest, Piece, extended, merged, to_merge, without_retired
 from longhall.pipeline.archive.manifest_log import ManifestLog
 from longhall.pipeline.archive.parquet import COLUMNS, FILE_BYTES_MAX
@@ -53,6 +56,7 @@ class Options(NamedTuple):
     merge: bool = True
     interval_s: float = INTERVAL_S
     file_bytes_max: int = FILE_BYTES_MAX
+    opens: bool = False  # Sealed messages are archived in clear, as brokers give them to other consumers.
 
 
 @final
@@ -85,6 +89,8 @@ class Archiver:
         self._ledgers = {topic: ManifestLog(self._storage, topic) for topic in options.topics}
         self._manifests: dict[str, ArchiveManifest] = {}
         self._told: dict[Place, int] = {}
+        self._seal_keys: dict[str, str] = {}  # By topic: its data keys, wrapped. Archived beside what they have sealed.
+        self._has_stored_form = False
         self._silent: set[str] = set()  # Topics that another archive releases.
 
     def run(self) -> Done:
@@ -94,8 +100,7 @@ class Archiver:
         with BlockingClient(self._options.bootstrap) as client:
             survey = SubscriptionMetadata(client, Subscription(names=self._options.topics), read_committed=True)
             topics = survey.topics()
-            for name in topics:
-                _refuse_sealed(client, name)
+            self._note_keys(client, topics)
             self._storage.check()
             self._claim(topics)
             self._listen(client, topics)
@@ -103,7 +108,7 @@ class Archiver:
             until = survey.latest(topics)
             total = self._behind(until) if self._options.once else 0
             while True:
-                worked = self._round(survey, topics, until)
+                worked = self._round(client, survey, topics, until)
                 if worked:
                     self._tell(client, topics)
                     self._show(self.done.messages, total)
@@ -118,6 +123,17 @@ class Archiver:
 
     # The manifests
 
+    def _note_keys(self, client: BlockingClient, topics: dict[str, Topic]) -> None:
+        """Look up the data keys of the topics. A key that was destroyed leaves the next manifest, too."""
+
+        async def ask(hall: Hall) -> bool:
+            for name in topics:
+                settings = {each.name: each.value or "" for each in await hall.topics.settings(name)}
+                self._seal_keys[name] = settings.get(SEAL_KEYS, "")
+            return STORED_FORM in (await hall.connection()).features
+
+        self._has_stored_form = client.ask(ask)
+
     def _claim(self, topics: dict[str, Topic]) -> None:
         writer = uuid.uuid4().hex
         for name, topic in topics.items():
@@ -127,7 +143,8 @@ class Archiver:
             self.done.swept += ledger.sweep(self._manifests[name])
 
     def _publish(self, name: str, manifest: ArchiveManifest) -> None:
-        self._manifests[name] = self._ledgers[name].publish(manifest)
+        known = self._seal_keys.get(name, "") if manifest.format > 1 else ""
+        self._manifests[name] = self._ledgers[name].publish(msgspec.structs.replace(manifest, seal_keys=known))
 
     def _behind(self, until: Offsets) -> int:
         ends = {name: manifest.ends() for name, manifest in self._manifests.items()}
@@ -137,7 +154,9 @@ class Archiver:
 
     # One round
 
-    def _round(self, survey: SubscriptionMetadata, topics: dict[str, Topic], until: Offsets) -> bool:
+    def _round(
+        self, client: BlockingClient, survey: SubscriptionMetadata, topics: dict[str, Topic], until: Offsets
+    ) -> bool:
         for name, topic in topics.items():
             if topic.id.hex() != self._manifests[name].topic_id:
                 raise PipelineError(f"topic {name} was deleted and made anew while it was archived; start again")
@@ -164,13 +183,15 @@ class Archiver:
                 failure = failed
                 self._say("a task failed; this round is done again")
                 continue
+            self._note_keys(client, topics)  # After the messages were read: the keys that sealed them are among these.
             self._take(planned.lost, written)
             return True
         assert failure is not None
         raise too_many_failures(failure, ROUND_TRIES_MAX) from failure
 
     def _writing(self, each: Range, topic: Topic) -> WriteTask:
-        work = committed_read_task(self._options.bootstrap, topic, each, COLUMNS)
+        is_stored_form = not self._options.opens and (self._has_stored_form or bool(self._seal_keys.get(each.topic)))
+        work = committed_read_task(self._options.bootstrap, topic, each, COLUMNS, is_stored_form=is_stored_form)
         return WriteTask(self._options.to, work)
 
     def _do(self, tasks: Sequence[WriteTask | MergeTask]) -> list[tuple[str, int, list[Piece]]]:
@@ -201,7 +222,7 @@ class Archiver:
         for name, parts in added.items():
             self._publish(name, extended(self._manifests[name], parts))
             for piece in (piece for pieces in parts.values() for piece in pieces):
-                self.done.messages += piece.rows
+                self.done.messages += piece.message_count
                 self.done.bytes += piece.content_bytes
                 self.done.files += bool(piece.path)
             if self._options.merge:
@@ -278,15 +299,6 @@ def archive(spark: SparkSession, options: Options, say: Say, show: Show) -> Done
 def _sleep(seconds: float) -> bool:
     time.sleep(seconds)
     return False
-
-
-def _refuse_sealed(client: BlockingClient, topic: str) -> None:
-    """Raises PipelineError for a sealed topic: brokers give its messages in clear, and files would have them so."""
-    for setting in client.ask(lambda hall: hall.topics.settings(topic)):
-        if setting.name in (SEALED, SEAL_KEYS) and setting.value:
-            raise PipelineError(
-                f"topic {topic} is or was sealed, and is not archived: the files would have its messages in clear"
-            )
 
 
 def _now_ms() -> int:

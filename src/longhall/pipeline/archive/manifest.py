@@ -18,7 +18,7 @@ import msgspec
 
 from longhall.pipeline.refusals import PipelineError
 
-FORMAT: Final = 1
+FORMAT: Final = 2  # The newest that is read here. A manifest without sealed pieces has format 1.
 DAY_MS: Final = 86_400_000
 PIECES_MERGED_MIN: Final = 8  # As many small files become one.
 
@@ -37,6 +37,12 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     first_ms: int = 0
     last_ms: int = 0
     lost: bool = False
+    sealed: bool = False  # Some rows are ciphertext: messages of a sealed queue, or whole batches of a sealed topic.
+    messages: int = 0  # In sealed pieces, whose rows may be batches.
+
+    @property
+    def message_count(self) -> int:
+        return self.messages if self.sealed else self.rows
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +59,10 @@ class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: str
     version: int
     writer: str
-    format: int = FORMAT
+    format: int = 1
     partitions: dict[str, list[Piece]] = {}
     retired: list[Retired] = []
+    seal_keys: str = ""  # The data keys of the topic, wrapped, as its configuration `longhall.seal.keys` has them.
 
     def pieces(self, partition: int) -> list[Piece]:
         return self.partitions.get(str(partition), [])
@@ -108,7 +115,9 @@ def extended(manifest: ArchiveManifest, added: dict[int, list[Piece]]) -> Archiv
         whole = [*manifest.pieces(number), *pieces]
         assert first_break(whole) is None, f"{manifest.topic}-{number}: pieces do not continue the manifest"
         partitions[str(number)] = whole
-    return msgspec.structs.replace(manifest, partitions=partitions)
+    is_sealed = any(piece.sealed for pieces in added.values() for piece in pieces)
+    newest = FORMAT if is_sealed else manifest.format
+    return msgspec.structs.replace(manifest, partitions=partitions, format=newest)
 
 
 def merged(
@@ -158,11 +167,13 @@ def to_merge(pieces: Sequence[Piece], content_bytes_max: int) -> list[list[Piece
 
 
 def _days(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Neighbouring pieces of the same day; a piece without messages belongs to any day, a lost one to none."""
+    """Neighbouring pieces of the same day; a piece without messages belongs to any day, a lost one to none. Sealed
+    pieces stay apart from others.
+    """
     days: list[list[Piece]] = []
     name: str | None = None
     for piece in pieces:
-        day = day_of(piece.path) if piece.path else name
+        day = day_of(piece.path) + "*" * piece.sealed if piece.path else name
         if piece.lost or not days or (day != name and name is not None) or days[-1][-1].lost:
             days.append([])
             name = None if piece.lost else day

@@ -32,6 +32,7 @@ VERSIONS_KEPT: Final = 5
 CLAIMS_TRIED_MAX: Final = 20
 
 _MANIFEST: Final = re.compile(r"/_manifest/(\d{20})\.json$")
+_ARCHIVED: Final = re.compile(r"(?:^|/)topic=([^/]+)/_manifest/\d{20}\.json$")
 _CLAIM: Final = re.compile(r"/_manifest/claims/(\d{20})-([0-9a-f]+)$")
 
 
@@ -130,3 +131,9 @@ class ManifestLog:
                 return swept
             self._storage.delete(name)
         return len(strays)
+
+
+def archived_topics(storage: Storage) -> list[str]:
+    """The topics of which an archive has a manifest."""
+    found = (_ARCHIVED.search(name) for name in storage.list(""))
+    return sorted({each.group(1) for each in found if each is not None})

@@ -1,8 +1,8 @@
 """Parquet files of an archive, written and read.
 
 The same messages always become the same bytes: row groups and files are cut by the messages alone, not by how they
-arrived. The footer of a file says what it holds, so that a file from before a crash is recognised. A file stays within
-one day (UTC, of its first message) unless days alternate.
+arrived. A sealed batch is one row, of the timestampType SEALED_BATCH. The footer of a file says what it holds, so that
+a file from before a crash is recognised. A file stays within one day (UTC, of its first message) unless days alternate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import pyarrow.parquet as pq
 
 from longhall.pipeline.archive.manifest import DAY_MS, Piece, piece_path
 from longhall.pipeline.archive.storage import Storage
-from longhall.pipeline.arrow_table import TYPES
+from longhall.pipeline.arrow_table import SEALED_BATCH, TYPES
+from longhall.queues.envelope import SEAL
+from longhall.records.header import parse_header
 
 COLUMNS: Final = ("offset", "timestamp", "timestampType", "key", "value", "headers")
 SCHEMA: Final = pa.schema([pa.field(name, TYPES[name]) for name in COLUMNS])
@@ -50,6 +52,9 @@ class Writer:
         self._group_bytes = 0
         self._file_bytes = 0
         self._rows = 0
+        self._messages = 0
+        self._sealed_end = 0  # Behind the last sealed batch, which may reach beyond the range.
+        self._is_sealed = False
         self._times = [0, 0]
         self._sink: Any = None
         self._parquet: Any = None
@@ -109,11 +114,21 @@ class Writer:
         first, last = int(times_ms.min()), int(times_ms.max())
         self._times = [min(first, self._times[0]), max(last, self._times[1])] if self._rows else [first, last]
         self._rows += rows.num_rows
+        self._count(rows)
         self._group.append(rows)
         self._group_bytes += size_bytes
         self._file_bytes += size_bytes
         if self._group_bytes >= GROUP_BYTES:
             self._write_group()
+
+    def _count(self, rows: Any) -> None:
+        """Count messages, of sealed batches by their headers, and note whether there is ciphertext."""
+        sealed = sealed_rows(rows)
+        for number in sealed:
+            self._sealed_end = parse_header(rows.column(4)[number].as_py(), 0).next_offset
+            self._messages += self._sealed_end - rows.column(0)[number].as_py()
+        self._messages += rows.num_rows - len(sealed)
+        self._is_sealed = self._is_sealed or bool(sealed) or has_seals(rows)
 
     def _write_group(self) -> None:
         if self._group:
@@ -125,6 +140,7 @@ class Writer:
     def _finish(self, end: int) -> Piece:
         self._write_group()
         assert self._day is not None
+        messages = self._messages - max(0, self._sealed_end - end) if self._is_sealed else 0
         facts = {
             "topic_id": self._topic_id,
             "base": str(self._base),
@@ -133,6 +149,8 @@ class Writer:
             "last_ms": str(self._times[1]),
             "content_bytes": str(self._file_bytes),
         }
+        if self._is_sealed:
+            facts |= {"sealed": "true", "messages": str(messages)}
         self._parquet.add_key_value_metadata({f"longhall.{name}": value for name, value in facts.items()})
         self._parquet.close()
         data = self._sink.getvalue()
@@ -146,9 +164,12 @@ class Writer:
             content_bytes=self._file_bytes,
             first_ms=self._times[0],
             last_ms=self._times[1],
+            sealed=self._is_sealed,
+            messages=messages,
         )
         self._parquet = self._sink = None
-        self._rows = self._file_bytes = 0
+        self._rows = self._file_bytes = self._messages = self._sealed_end = 0
+        self._is_sealed = False
         return _put(self._storage, piece, self._topic_id, data)
 
 
@@ -187,18 +208,31 @@ def recognised(storage: Storage, path: str, topic_id: str) -> Piece | None:
             content_bytes=int(facts["content_bytes"]),
             first_ms=int(facts["first_ms"]),
             last_ms=int(facts["last_ms"]),
+            sealed=facts.get("sealed") == "true",
+            messages=int(facts.get("messages", "0")),
         )
     except (pa.ArrowException, OSError, KeyError, ValueError):
         return None
 
 
 def read_piece(storage: Storage, piece: Piece) -> Iterator[Any]:
-    """The messages of one file as record batches of the columns above, a row group at a time."""
+    """The rows of one file as record batches of the columns above, a row group at a time. Sealed ones stay so."""
     if piece.path:
         with storage.open(piece.path) as file:
             parquet = pq.ParquetFile(file)
             for number in range(parquet.num_row_groups):
                 yield from parquet.read_row_group(number).to_batches()
+
+
+def sealed_rows(rows: Any) -> list[int]:
+    """The numbers of the rows that are sealed batches."""
+    return [int(number) for number in np.flatnonzero(rows.column(2).to_numpy() == SEALED_BATCH)]
+
+
+def has_seals(rows: Any) -> bool:
+    """True if some message has the seal of a queue."""
+    names = rows.column(5).flatten().field("key")
+    return bool(pc.any(pc.equal(names, SEAL)).as_py())
 
 
 def _lengths(column: Any) -> Any:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from longhall.pipeline.archive.manifest import Piece
-from longhall.pipeline.archive.parquet import Writer, read_piece
+from longhall.pipeline.archive.parquet import Writer, read_piece, sealed_rows
 from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.partition_reader import ReadTask, read
+from longhall.records.header import parse_header
 
 
 class WriteTask(NamedTuple):
@@ -39,8 +40,17 @@ class MergeTask(NamedTuple):
         return self.topic, self.partition, _written(writer, self._batches(storage), self.old[-1].end)
 
     def _batches(self, storage: Storage) -> Iterator[Any]:
+        last = -1  # The sealed batch before: one that two ranges share is in the files of both.
         for piece in self.old:
-            yield from read_piece(storage, piece)
+            for batch in read_piece(storage, piece):
+                for number in sealed_rows(batch) if piece.sealed else ():
+                    base = parse_header(batch.column(4)[number].as_py(), 0).base_offset
+                    if base == last:
+                        assert number == 0, "a batch that two files share is the first of the second"
+                        batch = batch.slice(1)
+                        break
+                    last = base
+                yield batch
 
 
 def _written(writer: Writer, batches: Iterable[Any], end: int) -> list[Piece]:

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from longhall.client.groups import Committed
 from longhall.client.hall import Hall
+from longhall.client.security import security_of_environment
 from longhall.pipeline.archive.manifest import Piece
 from longhall.pipeline.archive.manifest_log import ManifestLog
+from longhall.pipeline.archive.opening import ArchiveKeys, PieceReader, check_readable
 from longhall.pipeline.archive.parquet import COLUMNS
 from longhall.pipeline.archive.storage import Storage
 from longhall.pipeline.blocking_client import BlockingClient
@@ -55,6 +57,7 @@ class Options(NamedTuple):
     speed: float = 0.0
     rate: float = 0.0
     name: str = ""
+    keys: ArchiveKeys | None = None  # For an archive with ciphertext.
 
     @property
     def fingerprint(self) -> str:
@@ -120,6 +123,7 @@ class Replayer:
             target_partitions=partitions,
             keeps_partitions=False,
             pace=Pace(options.speed, options.rate),
+            security=security_of_environment(),
         )
 
     # Sources
@@ -132,9 +136,12 @@ class Replayer:
                 manifest = ManifestLog(storage, topic).latest()
                 if manifest is None:
                     raise PipelineError(f"there is no archive of {topic} at {storage.name}")
+                check_readable(manifest, options.keys)
                 for number in manifest.ends():
                     start = self._start(client, play, topic, number)
-                    yield self._archived(topic, number, start, manifest.pieces(number))
+                    topic_id = bytes.fromhex(manifest.topic_id)
+                    reader = PieceReader(options.archive, topic, topic_id, number, options.keys)
+                    yield self._archived(reader, start, manifest.pieces(number))
             return
         survey = SubscriptionMetadata(client, Subscription(names=options.topics), read_committed=True)
         found = survey.topics()
@@ -146,11 +153,11 @@ class Replayer:
                 work = committed_read_task(options.bootstrap, each, Range(name, number, start, end), COLUMNS)
                 yield Source(name, number, start, end, options.selection, work=work)
 
-    def _archived(self, topic: str, number: int, start: int, pieces: list[Piece]) -> Source:
+    def _archived(self, reader: PieceReader, start: int, pieces: list[Piece]) -> Source:
         selection = self._options.selection
         left = tuple(piece for piece in pieces if piece.end > start and selection.may_be_in(piece))
         end = pieces[-1].end if pieces else 0
-        return Source(topic, number, start, end, selection, url=self._options.archive, pieces=left)
+        return Source(reader.topic, reader.partition, start, end, selection, reader=reader, pieces=left)
 
     def _start(self, client: BlockingClient, play: Play, topic: str, number: int) -> int:
         """The offset to start at, or the progress: a task skips what an open transaction is still sending."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from longhall.client.groups import Committed, Membership
 from longhall.client.hall import Hall
+from longhall.client.security import ClientSecurity
 from longhall.client.transactions import Identity
 from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.delivery import Delivery
@@ -52,6 +53,7 @@ class Play(NamedTuple):
     target_partitions: int
     keeps_partitions: bool
     pace: Pace
+    security: ClientSecurity = ClientSecurity()
 
     def group(self, topic: str, partition: int) -> str:
         return f"longhall.replay.{self.name}.{topic}-{partition}"
@@ -152,7 +154,7 @@ async def reached(hall: Hall, play: Play, group: str, *, stable: bool = False) -
 def play_rows(play: Play, batches: Iterator[Any]) -> Iterator[Any]:
     """Send rows of a partition in the order of their offsets; with a timing, all rows in the order of their time."""
     tracks: dict[tuple[str, int], Track] = {}
-    with BlockingClient(play.bootstrap) as client:
+    with BlockingClient(play.bootstrap, security=play.security) as client:
 
         def track_of(topic: str, partition: int) -> Track:
             if (topic, partition) not in tracks:

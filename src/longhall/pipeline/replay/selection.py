@@ -27,7 +27,9 @@ class Selection(NamedTuple):
 
     def may_be_in(self, piece: Piece) -> bool:
         """True if a file can have selected messages."""
-        return bool(piece.path) and piece.last_ms >= self.since_ms and piece.first_ms < self.until_ms
+        if not piece.path or piece.last_ms < self.since_ms:
+            return False
+        return piece.sealed or piece.first_ms < self.until_ms  # Of a sealed batch only the latest time is known.
 
     def select(self, batch: Any) -> Any:
         """The selected messages of a record batch, in order."""

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from longhall.pipeline.archive.manifest import Piece
-from longhall.pipeline.archive.parquet import COLUMNS, read_piece
-from longhall.pipeline.archive.storage import Storage
+from longhall.pipeline.archive.opening import PieceReader
+from longhall.pipeline.archive.parquet import COLUMNS
 from longhall.pipeline.arrow_table import SPARK_TYPES, TYPES
 from longhall.pipeline.partition_reader import ReadTask, read
 from longhall.pipeline.replay.selection import Selection
@@ -31,7 +31,7 @@ class Source(NamedTuple):
     start: int
     end: int
     selection: Selection
-    url: str = ""
+    reader: PieceReader | None = None
     pieces: tuple[Piece, ...] = ()
     work: ReadTask | None = None
 
@@ -46,9 +46,9 @@ class Source(NamedTuple):
         if self.work is not None:
             yield from read(self.work)
             return
-        storage = Storage(self.url)
+        assert self.reader is not None
         for piece in self.pieces:
-            for batch in read_piece(storage, piece):
+            for batch in self.reader.read(piece):
                 if piece.base < self.start:
                     batch = batch.filter(pa.compute.greater_equal(batch.column("offset"), self.start))
                 yield batch

@@ -14,6 +14,7 @@ from longhall.doors.kafka.wire.messages.versions import (
     ApiVersionsResponseFinalizedFeature,
     ApiVersionsResponseSupportedFeature,
 )
+from longhall.names import STORED_FORM
 
 GROUP_VERSION = "group.version"  # Version 1 has the consumer group protocol.
 TRANSACTION_VERSION = "transaction.version"
@@ -25,11 +26,13 @@ def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsRe
     response.supported_features = [
         ApiVersionsResponseSupportedFeature(name=GROUP_VERSION, min_version=0, max_version=1),
         ApiVersionsResponseSupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2),
+        ApiVersionsResponseSupportedFeature(name=STORED_FORM, min_version=0, max_version=1),
     ]
     response.finalized_features_epoch = 1
     response.finalized_features = [
         ApiVersionsResponseFinalizedFeature(name=GROUP_VERSION, max_version_level=1, min_version_level=1),
         ApiVersionsResponseFinalizedFeature(name=TRANSACTION_VERSION, max_version_level=2, min_version_level=2),
+        ApiVersionsResponseFinalizedFeature(name=STORED_FORM, max_version_level=1, min_version_level=1),
     ]
     return response
 

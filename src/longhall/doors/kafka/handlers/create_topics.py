@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.configuration import READ_ONLY, SEALED, SETTINGS
+from longhall.broker.configuration import READ_ONLY, SETTINGS
 from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -26,7 +26,7 @@ async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> Create
         try:
             if names.count(topic.name) > 1:
                 raise LonghallError(Code.INVALID_REQUEST, f"Topic '{topic.name}' appears more than once.")
-            rows.append(_row(topic.name, await _create(door, topic, request.validate_only)))
+            rows.append(_row(topic.name, await _create(door, topic, request.validate_only, call.caller.tenant)))
         except LonghallError as refused:
             error = await _confirmed(door, refused)
             rows.append(
@@ -35,11 +35,10 @@ async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> Create
     return CreateTopicsResponse(topics=rows)
 
 
-async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bool) -> CreatedTopic:
+async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bool, tenant: str) -> CreatedTopic:
     # A null value asks for the default, which is what a missing one gets.
-    configuration = {config.name: config.value for config in topic.configs if config.value is not None}
-    if door.sealing is not None:
-        door.sealing.check_key(configuration.get(SEALED))
+    given = {config.name: config.value for config in topic.configs if config.value is not None}
+    configuration = door.sealing.new_configuration(given, tenant) if door.sealing is not None else given
     return await topic_operations.create_topic(
         door.hall,
         door.node_id,

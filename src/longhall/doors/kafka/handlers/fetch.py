@@ -1,6 +1,7 @@
 """Fetch: batches of partitions, when there are enough bytes or the time is over.
 
-A consumer that names a filter as its rack (`client.rack=longhall.filter=...`) gets the messages that match it.
+A consumer that names a filter as its rack (`client.rack=longhall.filter=...`) gets the messages that match it; one with
+`client.rack=longhall.stored` gets sealed messages as they are stored, for which no key is needed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from longhall.doors.kafka.wire.fetch import (
 )
 from longhall.doors.kafka.wire.topic_parts import TOPIC_IDS_FROM
 from longhall.errors import Code, LonghallError
+from longhall.names import STORED_FORM
 from longhall.queues.filters import Filter
 from longhall.records.batch import count_records
 
@@ -75,7 +77,7 @@ def handle(door: Door, call: Call) -> None:
         answer = partial(_answer_whole, door, call, answer)
     if filter is not None:
         answer = partial(_start_filter, call, filter, answer)
-    if door.sealing is not None:
+    if door.sealing is not None and request.rack_id != STORED_FORM:
         answer = partial(_answer_opened, door, call, parts, answer)
     fetch = Fetch(
         hall,

@@ -85,7 +85,8 @@ async def _describe_all(
                     continue
             if name not in door.hall.routes and may_create and one.topic_id == NO_ID:
                 try:
-                    await topic_operations.ensure_topic(door.hall, name)
+                    usual = door.sealing.new_configuration({}, caller.tenant) if door.sealing is not None else {}
+                    await topic_operations.ensure_topic(door.hall, name, usual)
                 except LonghallError as error:
                     topics.append(MetadataResponseTopic(error_code=error_of(error.code), name=name))
                     continue
