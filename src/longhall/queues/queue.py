@@ -253,10 +253,12 @@ class Queue:
     def decide_send(self, count: int, bytes: int, staged: int = 0) -> Code | Overflow | None:
         """None if there is room. A send larger than the bounds of the queue is refused under every policy.
 
-        `staged` messages are delayed: they take room, as those in the lanes do.
+        `staged` messages are delayed: they take room, as those in the lanes do. Leased messages take none in a queue
+        that AMQP has declared.
         """
         settings = self.settings
-        messages_over = self.state.messages + staged + count - settings.messages_max if settings.messages_max else 0
+        stored = self.state.messages if settings.amqp is None else self.state.messages - self.state.leases.leased
+        messages_over = stored + staged + count - settings.messages_max if settings.messages_max else 0
         bytes_over = self.state.bytes + bytes - settings.bytes_max if settings.bytes_max else 0
         if messages_over <= 0 and bytes_over <= 0:
             return None

@@ -22,6 +22,7 @@ from longhall.broker.queues.sending.publication import Published
 from longhall.broker.queues.sending.publish import ElsewhereMessages, Publishing
 from longhall.broker.queues.sending.transaction import EndedMessages, PlannedTransaction, commit_transaction
 from longhall.broker.queues.service import QueueService
+from longhall.broker.queues.upkeep.measurement import waiting_messages
 from longhall.broker.queues.write import together
 from longhall.broker.topic_administration import commit_event
 from longhall.broker.transaction_participant import REJECTED_MARK
@@ -283,7 +284,7 @@ class ExchangeService:
         if op.counts:
             self._consumers.use(queue)
         await committed(self._hall, queue.shard)
-        return ops.QueueUse(queue.available(), self._consumers.consumer_count(queue), idle_ms)
+        return ops.QueueUse(waiting_messages(self._hall, queue), self._consumers.consumer_count(queue), idle_ms)
 
     async def _remove_queue(self, op: ops.RemoveQueue, caller: Caller) -> int:
         self._find(op.queue)
@@ -308,7 +309,7 @@ class ExchangeService:
     async def _clear(self, op: ops.ClearQueue, caller: Caller) -> int:
         queue = self._find(op.queue)
         await committed(self._hall, queue.shard)
-        ready = queue.available()
+        ready = waiting_messages(self._hall, queue)
         if not queue.queue.in_flight:
             await self._queues.purge(op.queue, 0)
             return ready
@@ -340,7 +341,7 @@ class ExchangeService:
     async def _take(self, op: ops.TakeMessage, caller: Caller) -> ops.TakenMessage:
         queue = self._find(op.queue)
         delivery = await self._consumers.take(op.session, op.queue, op.no_ack)
-        return ops.TakenMessage(delivery, queue.available() if delivery is not None else 0)
+        return ops.TakenMessage(delivery, waiting_messages(self._hall, queue) if delivery is not None else 0)
 
     def _end(self, op: ops.EndHeld, caller: Caller) -> Pending[None] | Coroutine[Any, Any, None]:
         if op.how == ops.REQUEUE:

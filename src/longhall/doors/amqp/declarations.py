@@ -114,6 +114,12 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
         single_active=check.flag("x-single-active-consumer"),
     )
     ttl_ms = check.number("x-message-ttl", -1, 0, YEARS_MS)
+    messages_max = check.number("x-max-length", -1, 0, 1 << 62)
+    bytes_max = check.number("x-max-length-bytes", -1, 0, 1 << 62)
+    if not messages_max or not bytes_max:
+        if _OVERFLOWS[overflow] == "refuse":
+            raise precondition(f"invalid arg 'x-overflow' for {resource}: a queue without room would refuse everything")
+        ttl_ms = 0  # A message that no consumer takes at once is dropped.
     priorities = check.number("x-max-priority", 0, 1, 255)
     sealed = check.text(SEALED, "")
     return QueueSettings(
@@ -121,8 +127,8 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
         time_to_live_ms=max(ttl_ms, 1) if ttl_ms >= 0 else 0,
         message_bytes_max=RECORD_BYTES_MAX,
         whole_bytes_max=0 if sealed else MESSAGE_BYTES_MAX,  # A chunk of a sealed message cannot be opened alone.
-        messages_max=check.number("x-max-length", 0, 1, 1 << 62),
-        bytes_max=check.number("x-max-length-bytes", 0, 1, 1 << 62),
+        messages_max=max(messages_max, 0),
+        bytes_max=max(bytes_max, 0),
         when_full="refuse" if _OVERFLOWS[overflow] == "refuse" else "drop-oldest",
         in_flight_max=IN_FLIGHT_MAX,
         priorities=min(priorities + 1, 255),

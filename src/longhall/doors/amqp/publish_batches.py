@@ -58,13 +58,14 @@ MessageT = TypeVar("MessageT", bound=UnconfirmedMessage)
 class _Batch(Generic[MessageT]):
     """Messages of one call, and the call."""
 
-    __slots__ = ("is_counted", "messages", "pending", "size_bytes")
+    __slots__ = ("is_counted", "messages", "pending", "size_bytes", "waiter")
 
     def __init__(self, messages: list[MessageT], pending: Pending[list[Published]], size_bytes: int) -> None:
         self.messages = messages
         self.pending = pending
         self.is_counted = True  # By the memory budget.
         self.size_bytes = size_bytes
+        self.waiter: asyncio.Future[None] | None = None  # Done when this batch and all before it are confirmed.
 
 
 @final
@@ -89,7 +90,6 @@ class PublishBatches(Generic[MessageT]):
         self._gathered_bytes = 0
         self._batches: deque[_Batch[MessageT]] = deque()
         self._under_way_bytes = 0
-        self._idle: asyncio.Future[None] | None = None
 
     @property
     def is_crowded(self) -> bool:
@@ -156,12 +156,13 @@ class PublishBatches(Generic[MessageT]):
         return await self._connection.service.call(operation, self._connection.caller)
 
     async def done(self) -> None:
-        """Wait until everything that was published so far is confirmed."""
+        """Wait until everything that was published so far is confirmed; later messages are not waited for."""
         self.flush()
         if self._batches:
-            if self._idle is None:
-                self._idle = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._idle)
+            last = self._batches[-1]
+            if last.waiter is None:
+                last.waiter = asyncio.get_running_loop().create_future()
+            await asyncio.shield(last.waiter)
 
     def _is_refused(self, message: MessageT) -> bool:
         """Refuse a message that the client may not publish. Those before it are published all the same."""
@@ -214,9 +215,8 @@ class PublishBatches(Generic[MessageT]):
                 count = len(batch.messages)
                 answers = pending.result() if pending.error is None else [Published(code=Code.NOT_READY)] * count
                 self._confirm(batch.messages, answers)
-        if self._idle is not None and not self._batches:
-            idle, self._idle = self._idle, None
-            idle.set_result(None)
+            if batch.waiter is not None:
+                batch.waiter.set_result(None)
         if not self._connection.is_over:
             self._connection.worked()
 

@@ -81,6 +81,14 @@ class Publisher:
         if not self._connection.blockage.is_blocked:
             self._batches.flush()
 
+    async def done(self) -> None:
+        """Wait until what was published so far is in its queues, so that a method that looks at one finds it.
+
+        A blocked connection publishes nothing, and nothing waits for it.
+        """
+        if not self._connection.blockage.is_blocked:
+            await self._batches.done()
+
     async def commit(
         self, channel: Channel, published: list[tuple[Publication, bool]], ends: list[EndedMessages]
     ) -> None:

@@ -118,6 +118,11 @@ class QueueConsumers:
                 able.append(consumer)
         return able
 
+    def yields(self, filter: str) -> bool:
+        """True if the next consumer to be served lets others go first that share the limit of its channel."""
+        able = self.able(filter)
+        return bool(able) and able[0].was_served_last
+
     def wanted(self, filter: str) -> int:
         """How many messages the consumers with this filter can be given now."""
         return sum(consumer.room for consumer in self.able(filter))
@@ -187,6 +192,12 @@ class _Push:
                 if self._task is not own:
                     return
                 raise
+            if self._consumers.yields(self._filter):
+                try:
+                    await asyncio.sleep(0)
+                except asyncio.CancelledError:
+                    self._return(deliveries)
+                    raise
             self._give(deliveries)
 
     async def _lease(self, wanted: int) -> list[Delivery]:

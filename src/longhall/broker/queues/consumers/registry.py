@@ -46,6 +46,7 @@ SESSIONS_MAX: Final = 65_536
 CONSUMERS_PER_SESSION_MAX: Final = 65_536
 RECLAIM_S: Final = 30.0
 SWEEP_S: Final = 0.1
+PUSH_TURNS_MAX: Final = 10  # Turns of the loop after which consumers have leased what arrived for them.
 
 _log = logging.getLogger("longhall.queues")
 
@@ -286,6 +287,10 @@ class ConsumerRegistry:
         self.use(queue)
         if not queue.available():
             await committed(self._hall, queue.shard)  # What was published a moment ago may be found.
+        for _ in range(PUSH_TURNS_MAX):  # Consumers with credit come first.
+            if not queue.available() or not self.would_push(queue):
+                break
+            await asyncio.sleep(0)
         deliveries = await whole(self._hall, queue, await receive(self._hall, queue, 1, 0, SESSION_LEASE_MS))
         if not deliveries:
             return None

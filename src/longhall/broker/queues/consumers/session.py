@@ -53,7 +53,10 @@ class NewConsumer(NamedTuple):
 
 @final
 class Consumer:
-    """One consumer of a queue. `credit` is how many more messages it may be given; it can be negative."""
+    """One consumer of a queue. `credit` is how many more messages it may be given; it can be negative.
+
+    Messages that need no acknowledgement use up no limit of the channel, but wait while it is used up.
+    """
 
     def __init__(self, session: ConsumerSession, asked: NewConsumer) -> None:
         self.session = session
@@ -73,7 +76,7 @@ class Consumer:
         if self.credit <= 0 or not self.session.sink.is_writable:
             return False
         limits = self.session.limits
-        return self.no_ack or not limits or limits.get(self.channel, 1) > 0
+        return not limits or limits.get(self.channel, 1) > 0
 
     @property
     def room(self) -> int:
@@ -81,12 +84,23 @@ class Consumer:
         limits = self.session.limits
         return self.credit if self.no_ack or not limits else min(self.credit, limits.get(self.channel, self.credit))
 
+    @property
+    def was_served_last(self) -> bool:
+        """True if its channel has a limit and no consumer of the session was given a message after it."""
+        session = self.session
+        if self.channel not in session.limits or len(session.consumers) < 2:
+            return False
+        return next(reversed(session.consumers)) == self.key
+
     def take(self, count: int) -> None:
-        """Count messages that it is given."""
+        """Count messages that it is given. Of consumers that share a limit, the one that was served comes last."""
         self.credit -= count
         limits = self.session.limits
         if limits and not self.no_ack and self.channel in limits:
             limits[self.channel] -= count
+            consumers = self.session.consumers
+            if self.key in consumers:
+                consumers[self.key] = consumers.pop(self.key)
 
 
 @final

@@ -26,8 +26,8 @@ from longhall.broker.queues.write import write_queue
 from longhall.errors import LonghallError
 from longhall.queues.outcomes import Status
 
-LOOK_S: Final = 0.1
-LOOKS_APART: Final = 10  # Queues that AMQP has not declared are checked in one round of so many.
+LOOK_S: Final = 0.05
+LOOKS_APART: Final = 20  # Queues that AMQP has not declared are checked in one round of so many.
 STEPS_MAX: Final = 100  # In one queue, before the next queue is checked.
 FIRST_LOOKS_MAX: Final = 64  # Unchecked queues in one round.
 

@@ -194,6 +194,7 @@ async def get(channel: Channel, arguments: Arguments, content: Content | None) -
         text = f"basic.get not supported by stream queues {queue_text(name, connection.host)}"
         raise AmqpError(errors.NOT_IMPLEMENTED, text)
     session = await connection.session()
+    await connection.publisher.done()
     await connection.acknowledgements.returned()
     queue = hall_name(connection.host, name)
     await connection.pace.may_receive()

@@ -62,6 +62,7 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
     if passive:
         name = named(channel, name)
         await found(channel, name)
+        await connection.publisher.done()
         await connection.acknowledgements.returned()
         use = await use_queue(connection, name)
     else:
@@ -71,6 +72,7 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
             name = GENERATED + connection.server.new_name()
         elif name.startswith(RESERVED) and connection.service.view(hall_name(connection.host, name)) is None:
             raise AmqpError(errors.ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
+        await connection.publisher.done()
         owner = await connection.session() if exclusive else ""
         is_new = connection.service.view(hall_name(connection.host, name)) is None
         use = await declare_queue(connection, name, durable, auto_delete, owner, table)
@@ -161,6 +163,7 @@ async def purge(channel: Channel, arguments: Arguments, content: Content | None)
     if is_stream(view.settings):
         text = f"queue.purge not supported by stream queues {queue_text(name, connection.host)}"
         raise AmqpError(errors.NOT_IMPLEMENTED, text)
+    await connection.publisher.done()
     await connection.acknowledgements.returned()
     count = await connection.service.call(ClearQueue(hall_name(connection.host, name)), connection.caller)
     if not no_wait:
@@ -190,6 +193,7 @@ async def delete(channel: Channel, arguments: Arguments, content: Content | None
         view = await connection.service.find(queue, connection.caller)
         check_owner(view.settings, connection.session_id, name, connection.host)
         _check_deletable(view.settings, if_unused, if_empty, resource)
+        await connection.publisher.done()
         await connection.acknowledgements.returned()
         count = await connection.service.call(RemoveQueue(queue, if_unused, if_empty), connection.caller)
         connection.server.statistics.counts.queues_deleted += 1
