@@ -39,7 +39,7 @@ from longhall.topics.transactions import Transactions
 from longhall.world.ports import Disk, Entropy
 
 FORMAT: Final = 1  # Of a new directory. In a cluster it is the feature level of the writer: see `feature_gates`.
-FORMAT_MAX: Final = 8
+FORMAT_MAX: Final = 9
 
 _decoder = msgspec.msgpack.Decoder()
 
