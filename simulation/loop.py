@@ -19,7 +19,7 @@ import heapq
 import random
 import traceback
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NoReturn, TypeVar, cast, final
 
 # A coroutine that awaits inside a handler while it is closed is closed again, at most so often.
@@ -53,7 +53,7 @@ class Process:
         self._context = contextvars.copy_context()
         self._context.run(_owner.set, self)
         self.is_paused = False
-        self._held: list[tuple[contextvars.Context, Callable[..., object], tuple[object, ...]]] = []
+        self._held: list[tuple[contextvars.Context, Callable[..., object], Sequence[Any]]] = []
 
     def start(self, coroutine: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         return self._loop.create_task(coroutine, context=self._context)
@@ -72,9 +72,7 @@ class Process:
         """SIGSTOP: all callbacks are held until `resume`; the process does not notice."""
         self.is_paused = True
 
-    def hold(
-        self, context: contextvars.Context, callback: Callable[..., object], arguments: tuple[object, ...]
-    ) -> None:
+    def hold(self, context: contextvars.Context, callback: Callable[..., object], arguments: Sequence[Any]) -> None:
         """Keep a callback until `resume`."""
         self._held.append((context, callback, arguments))
 

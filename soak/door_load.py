@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import boto3
-import kombu
 import stomp
 import urllib3
 from botocore.config import Config
 from confluent_kafka import Consumer, KafkaError, Producer
+from kombu import Connection, Queue
 from kombu.mixins import ConsumerMixin
 
 USER: Final = "SOAKKEY"  # An access key, and its secret.
@@ -193,16 +193,16 @@ class AmqpLoad(DoorLoad):
     """kombu, which Celery uses: publishing with retries, and its consumer that connects again."""
 
     def prepare(self) -> None:
-        self._queue = kombu.Queue("amqp-load", durable=True)
+        self._queue = Queue("amqp-load", durable=True)
         self._producer = self._connection(confirm=True).Producer()
         self._queue(self._producer.channel).declare()
         self._worker = _AmqpWorker(self._connection(confirm=False), self._queue, self.received)
         threading.Thread(target=self._worker.run, daemon=True, name="amqp worker").start()
 
-    def _connection(self, *, confirm: bool) -> kombu.Connection:
+    def _connection(self, *, confirm: bool) -> Connection:
         options = {"confirm_publish": confirm, "read_timeout": ANSWER_S, "write_timeout": ANSWER_S}
         address = f"amqp://{USER}:{PASSWORD}@{self.host}:{self.port}//"
-        return kombu.Connection(address, connect_timeout=2, heartbeat=4, transport_options=options)
+        return Connection(address, connect_timeout=2, heartbeat=4, transport_options=options)
 
     def send(self, text: str) -> None:
         policy = {"max_retries": 60, "interval_start": 0.1, "interval_step": 0.1, "interval_max": 1.0}
@@ -220,7 +220,7 @@ class AmqpLoad(DoorLoad):
 class _AmqpWorker(ConsumerMixin):
     """kombu's consumer, as programs subclass it."""
 
-    def __init__(self, connection: kombu.Connection, queue: kombu.Queue, received: set[str]) -> None:
+    def __init__(self, connection: Connection, queue: Queue, received: set[str]) -> None:
         self.connection = connection
         self._queue = queue
         self._received = received

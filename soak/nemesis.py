@@ -21,7 +21,7 @@ from longhall.records.header import check_batch
 from soak import stranger
 from soak.cluster import DISK_BYTES, NODES, ZOOKEEPER, Cluster, name_of
 from soak.coordinator_loss import back_up, down, forget, restore
-from soak.field import limit_files, resize_memory
+from soak.field import Field, limit_files, resize_memory
 from soak.kill import Say
 from soak.node import COMMAND
 from soak.replicas import is_of_the_load
@@ -292,7 +292,7 @@ class Nemesis:
 
     def _cut(self, one: str, others: list[str]) -> None:
         field = self._cluster.field
-        assert field is not None
+        assert isinstance(field, Field)
         field.cut_between(one, others)
         self._outlast_the_session()
         field.heal()
@@ -300,7 +300,7 @@ class Nemesis:
     def cut_one_way(self) -> None:
         """One direction of one link is cut."""
         field = self._cluster.field
-        assert field is not None
+        assert isinstance(field, Field)
         source, target = self._random.sample([*(name_of(one) for one in NODES), ZOOKEEPER], 2)
         self._say(f"  from {source} to {target}")
         field.cut(source, target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def front(counted: Cluster) -> Iterator[Node]:
 def test_sums_are_exact_with_wings_and_a_front_end_while_a_node_is_killed(counted: Cluster, front: Node) -> None:
     sqs = sqs_client(f"http://{front.sqs}")
     names = [f"queue-{number}" for number in range(QUEUES)]
-    urls = {name: retried(lambda name=name: sqs.create_queue(QueueName=name))["QueueUrl"] for name in names}
+    urls = {name: retried(partial(sqs.create_queue, QueueName=name))["QueueUrl"] for name in names}
     producer = Producer({"bootstrap.servers": front.bootstrap, "enable.idempotence": True})
     victim = counted.nodes[counted.followers()[0]]
     for number in range(MESSAGES):
@@ -54,7 +55,7 @@ def test_sums_are_exact_with_wings_and_a_front_end_while_a_node_is_killed(counte
             victim.kill()  # It leads the wing of its host.
         for name, url in urls.items():
             body = f"{name} {number}"
-            retried(lambda url=url, body=body: sqs.send_message(QueueUrl=url, MessageBody=body))
+            retried(partial(sqs.send_message, QueueUrl=url, MessageBody=body))
         producer.produce("events", b"v" * 50)
         producer.poll(0)
     assert producer.flush(60) == 0
@@ -63,12 +64,12 @@ def test_sums_are_exact_with_wings_and_a_front_end_while_a_node_is_killed(counte
     for name, url in urls.items():
         until = time.monotonic() + WAIT_S
         while time.monotonic() < until:
-            found = retried(
-                lambda url=url: sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=2)
-            ).get("Messages", [])
+            found = retried(partial(sqs.receive_message, QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=2)).get(
+                "Messages", []
+            )
             for message in found:
                 handle = message["ReceiptHandle"]
-                retried(lambda url=url, handle=handle: sqs.delete_message(QueueUrl=url, ReceiptHandle=handle))
+                retried(partial(sqs.delete_message, QueueUrl=url, ReceiptHandle=handle))
                 settled[name] += 1
             if not found and settled[name] >= MESSAGES:
                 break

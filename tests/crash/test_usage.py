@@ -95,12 +95,12 @@ def test_kills_lose_no_usage_and_count_none_twice(tmp_path: Path, workers: int) 
         produced = 0
         for _ in range(ROUNDS):
             stop = threading.Event()
-            workers = [
+            clients = [
                 threading.Thread(target=_send, args=(sqs, url, stop)),
                 threading.Thread(target=_consume, args=(consumer, stop)),
             ]
-            for worker in workers:
-                worker.start()
+            for client in clients:
+                client.start()
             ends = time.monotonic() + LOAD_S
             while time.monotonic() < ends:
                 producer.produce("events", b"v" * 100, partition=0)
@@ -108,8 +108,8 @@ def test_kills_lose_no_usage_and_count_none_twice(tmp_path: Path, workers: int) 
                 producer.poll(0.001)
             node.kill()
             stop.set()
-            for worker in workers:
-                worker.join()
+            for client in clients:
+                client.join()
             node.start()
         assert producer.flush(60) == 0
         _drain(consumer)

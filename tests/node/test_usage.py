@@ -191,7 +191,9 @@ async def test_clients_can_only_read_the_topic(tmp_path: Path) -> None:
         await node.service.dispatch(AppendUsage("p", 1, [b'{"id":"p-1-0","usage":{}}']))
         producer = Producer({"bootstrap.servers": str(node.kafka)})
         refused: list[int] = []
-        producer.produce(USAGE_TOPIC, b"x", on_delivery=lambda error, _: refused.append(error.code()))
+        producer.produce(
+            USAGE_TOPIC, b"x", on_delivery=lambda error, _: refused.append(error.code() if error is not None else 0)
+        )
         assert await asyncio.to_thread(producer.flush, 10) == 0
         assert refused == [29]  # TOPIC_AUTHORIZATION_FAILED
         admin = AdminClient({"bootstrap.servers": str(node.kafka)})

@@ -99,7 +99,7 @@ def test_a_group_that_was_away_gets_the_fork_where_it_was_to_begin() -> None:
             house.reach.away = {1}
             return found
 
-        placed.fork_starts = then_away  # type: ignore[method-assign]
+        placed.fork_starts = then_away  # type: ignore[method-assign, assignment]
         assert await refused(house.service.dispatch(asked)) is Code.NOT_READY
         house.reach.away = set()
         assert house.queues.view("x") is not None, "it is committed, and the group gets it later"

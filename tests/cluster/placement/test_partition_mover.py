@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -272,7 +273,7 @@ def test_single_partitions_move_and_the_topic_can_be_changed_and_deleted_meanwhi
         assert (topic.configuration[WINGS], bool(topic.configuration[MOVES])) == ("0,1", True)
         for setting in (WINGS, MOVES):
             with pytest.raises(LonghallError, match="cannot change"):
-                await house.inside(MAIN, lambda hall, name=setting: configure_topic(hall, TOPIC, {name: "1"}))
+                await house.inside(MAIN, partial(configure_topic, name=TOPIC, configuration={setting: "1"}))
         await house.inside(MAIN, lambda hall: house.mover.begin(TOPIC, {2: 2}))
         await house.inside(MAIN, lambda hall: delete_topic(hall, TOPIC))
         assert house.mover.progress() == []
@@ -309,4 +310,4 @@ def test_what_cannot_move_is_refused_with_the_reason(configuration: dict[str, st
         with pytest.raises(LonghallError):
             await house.inside(MAIN, lambda hall: house.mover.begin("unknown", {0: 1}))
 
-    live(play, **configuration)
+    live(play, 1, **configuration)
