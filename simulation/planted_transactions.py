@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from longhall.broker import send, transaction_participant, transaction_verification
+from longhall.broker.queues.write import write_queue
 from longhall.broker.settle_requests import SettleRequests
 from longhall.broker.transaction_markers import MarkerWriter
 from longhall.cluster.placement.transaction_operations import WriteMarkers
@@ -64,16 +65,14 @@ def _commit_in_other_groups() -> _Replacements:
 
 
 def _hold_in_memory() -> _Replacements:
-    good: Any = transaction_participant.write_queue
-
-    def write_queue(hall: Any, queue: Any, events: Any) -> None:
+    def write(hall: Any, queue: Any, events: Any) -> None:
         for event in events:
             if isinstance(event, Held):
                 queue.apply(event)
             else:
-                good(hall, queue, [event])
+                write_queue(hall, queue, [event])
 
-    return [(transaction_participant, "write_queue", write_queue)]
+    return [(transaction_participant, "write_queue", write)]
 
 
 def _tell_groups_once() -> _Replacements:
