@@ -65,16 +65,14 @@ def _commit_in_other_groups() -> _Replacements:
 
 
 def _hold_in_memory() -> _Replacements:
-    good: Any = write_queue
-
-    def without_holds(hall: Any, queue: Any, events: Any) -> None:
+    def write(hall: Any, queue: Any, events: Any) -> None:
         for event in events:
             if isinstance(event, Held):
                 queue.apply(event)
             else:
-                good(hall, queue, [event])
+                write_queue(hall, queue, [event])
 
-    return [(transaction_participant, "write_queue", without_holds)]
+    return [(transaction_participant, "write_queue", write)]
 
 
 def _tell_groups_once() -> _Replacements:
