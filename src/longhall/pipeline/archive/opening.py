@@ -1,6 +1,6 @@
 """Sealed pieces of an archive, opened: with master keys on the driver, and data keys in the tasks.
 
-    driver   unwraps the data keys that the manifests of an archive have, with the master keys of the file that `--keys` names
+    driver   unwraps the data keys of the manifests, with the master keys of the file that `--keys` names
     task     opens rows: messages of sealed queues, and sealed batches of topics, which become many rows
 
 What opens a row checks what its seal is bound to, as brokers do: files that were altered are refused. Data keys in
