@@ -17,7 +17,15 @@ CLIENT_MAY_ALSO = {
     "longhall.topics.consumer_protocol",  # Bytes inside JoinGroup and SyncGroup that only clients read and write.
 }
 # The pipeline is a client as well, on executors where nothing else of Longhall runs.
-PIPELINE_MAY = (*CLIENT_MAY, "longhall.pipeline")
+# It opens sealed archives as the front end opens messages, with the same code for bytes and keys.
+OF_SEALS = (
+    "longhall.broker.seal_keys",
+    "longhall.front.keys",
+    "longhall.front.sealing.cipher",
+    "longhall.front.sealing.seal_order",
+    "longhall.queues.envelope",
+)
+PIPELINE_MAY = (*CLIENT_MAY, *OF_SEALS, "longhall.pipeline")
 # The real world hangs on node alone; everybody else sees the ports.
 REAL_WORLD = "longhall.world.real"
 MAY_SEE_THE_REAL_WORLD = {"node", "world", "cli", "client", "simulation", "pipeline"}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from longhall.node.credentials import Known
 from longhall.pipeline.archive.job import Done, Options, archive
 from longhall.pipeline.archive.manifest import ArchiveManifest
 from longhall.pipeline.archive.manifest_log import ManifestLog
@@ -37,6 +38,11 @@ class Sealing(NamedTuple):
 
     node: Node
     keys: Path
+
+    def unwrap(self, place: Path) -> ArchiveKeys:
+        masters = Known(None, str(self.keys)).keys
+        assert masters is not None
+        return unwrap_keys(masters, str(place))
 
     def make(self, *names: str, **configuration: str) -> None:
         topics = [NewTopic(name, 1, config={"longhall.sealed": "house", **configuration}) for name in names]
@@ -90,7 +96,7 @@ def test_an_archive_without_a_key_is_ciphertext(spark: SparkSession, sealing: Se
     assert [piece.sealed for piece in manifest.pieces(0)] == [True]
     with pytest.raises(PipelineError, match=r"orders is archived as ciphertext; .* --keys"):
         read_archive(spark, str(tmp_path), "orders")
-    keys = unwrap_keys(str(sealing.keys), str(tmp_path))
+    keys = sealing.unwrap(tmp_path)
     found = read_archive(spark, str(tmp_path), "orders", keys=keys).records.orderBy("offset").collect()
     assert [bytes(row.value) for row in found] == bodies(40)
     assert [row.offset for row in found] == list(range(40))
@@ -110,7 +116,7 @@ def test_an_archive_grows_through_rotations_and_small_files_are_merged(
     pieces = manifest_of(tmp_path, "rotated").pieces(0)
     assert len(pieces) < 8
     assert sum(piece.message_count for piece in pieces) == 24
-    rows = opened(tmp_path, "rotated", unwrap_keys(str(sealing.keys), str(tmp_path)))
+    rows = opened(tmp_path, "rotated", sealing.unwrap(tmp_path))
     assert [row["value"] for row in rows] == bodies(24)
 
 
@@ -119,7 +125,7 @@ def test_batches_that_two_ranges_share_are_whole(spark: SparkSession, sealing: S
     produce(sealing.node, "cut", *bodies(50), **{"batch.num.messages": 50, "linger.ms": 500})
     assert run(spark, sealing, tmp_path, "cut", file_bytes_max=1000, merge=False).messages == 50
     assert len(manifest_of(tmp_path, "cut").pieces(0)) > 2
-    keys = unwrap_keys(str(sealing.keys), str(tmp_path))
+    keys = sealing.unwrap(tmp_path)
     assert [row["value"] for row in opened(tmp_path, "cut", keys)] == bodies(50)
     assert run(spark, sealing, tmp_path, "cut").messages == 0
 
@@ -144,7 +150,7 @@ def test_a_sealed_queue_and_its_dead_letters(spark: SparkSession, sealing: Seali
     assert not found_in(tmp_path, SECRET)
     with pytest.raises(PipelineError, match="letters is archived as ciphertext"):
         read_archive(spark, str(tmp_path), "letters")
-    keys = unwrap_keys(str(sealing.keys), str(tmp_path))
+    keys = sealing.unwrap(tmp_path)
     for topic in ("sealed-queue", "letters"):
         (row,) = opened(tmp_path, topic, keys)
         assert row["value"] == SECRET
@@ -159,7 +165,7 @@ def test_a_replay_needs_the_key(spark: SparkSession, sealing: Sealing, tmp_path:
     options = ReplayOptions(bootstrap=sealing.node.bootstrap, topics=("source",), to="target", archive=str(tmp_path))
     with pytest.raises(PipelineError, match="--keys"):
         replay(spark, options, _silent, _hidden)
-    options = options._replace(keys=unwrap_keys(str(sealing.keys), str(tmp_path)))
+    options = options._replace(keys=sealing.unwrap(tmp_path))
     assert replay(spark, options, _silent, _hidden).messages == 20
     assert consume(sealing.node, "target", 20) == bodies(20)
     assert replay(spark, options._replace(to="sealed-target"), _silent, _hidden).messages == 20
@@ -182,7 +188,7 @@ def test_a_destroyed_key_leaves_the_archive_and_altered_files_are_refused(
     produce(sealing.node, "shredded", *bodies(2))
     produce(sealing.node, "other", *bodies(2))
     run(spark, sealing, tmp_path, "shredded", "other")
-    keys = unwrap_keys(str(sealing.keys), str(tmp_path))
+    keys = sealing.unwrap(tmp_path)
     one, another = (manifest_of(tmp_path, name).pieces(0)[0] for name in ("shredded", "other"))
     moved = PieceReader(str(tmp_path), "shredded", bytes.fromhex(manifest_of(tmp_path, "shredded").topic_id), 0, keys)
     with pytest.raises(PipelineError, match="for which it was not sealed"):
@@ -196,7 +202,7 @@ def test_a_destroyed_key_leaves_the_archive_and_altered_files_are_refused(
     produce(sealing.node, "shredded", *bodies(1, 2))
     run(spark, sealing, tmp_path, "shredded")
     with pytest.raises(PipelineError, match=r"data key 1 .* is not to be had"):
-        opened(tmp_path, "shredded", unwrap_keys(str(sealing.keys), str(tmp_path)))
+        opened(tmp_path, "shredded", sealing.unwrap(tmp_path))
 
 
 def _silent(words: str) -> None:

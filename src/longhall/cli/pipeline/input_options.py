@@ -11,6 +11,7 @@ from longhall.cli.exits import CommandError, Exit
 from longhall.cli.options import HttpOption
 from longhall.cli.profiles import HttpTarget, find_http
 from longhall.cli.timestamps import parse_timestamp_ms
+from longhall.errors import LonghallError
 
 if TYPE_CHECKING:
     from longhall.cli.pipeline.spark_job import Job
@@ -70,9 +71,17 @@ def check_keys(keys: str | None, archive: str | None) -> None:
 
 def archive_keys(keys: str | None, archive: str) -> ArchiveKeys | None:
     """The data keys of an archive; None without a file of master keys."""
+    from longhall.node.credentials import Known
     from longhall.pipeline.archive.opening import unwrap_keys
 
-    return unwrap_keys(keys, archive) if keys else None
+    if not keys:
+        return None
+    try:
+        masters = Known(None, keys).keys  # The file is read and checked as a node does it.
+    except LonghallError as error:
+        raise CommandError(str(error), Exit.USAGE) from None
+    assert masters is not None
+    return unwrap_keys(masters, archive)
 
 
 def period_of(since: str, until: str) -> Period:

@@ -1,6 +1,6 @@
 """Sealed pieces of an archive, opened: with master keys on the driver, and data keys in the tasks.
 
-    driver   unwraps the data keys that the manifests of an archive have, with the file that `--keys` names
+    driver   unwraps the data keys of the manifests, with the master keys of the file that `--keys` names
     task     opens rows: messages of sealed queues, and sealed batches of topics, which become many rows
 
 What opens a row checks what its seal is bound to, as brokers do: files that were altered are refused. Data keys in
@@ -61,20 +61,13 @@ class ArchiveKeys(NamedTuple):
         return DataCipher(*key, self.clear[key])
 
 
-def unwrap_keys(keys_file: str, url: str) -> ArchiveKeys:
-    """The data keys of all topics of an archive. Raises PipelineError if the file of master keys cannot be used."""
-    from longhall.node.credentials import Known  # Reads and checks the file as a node does. Tasks do not need it.
-
+def unwrap_keys(masters: MasterKeys, url: str) -> ArchiveKeys:
+    """The data keys of all topics of an archive. A key that is not to be had fails those who need it."""
     storage = Storage(url)
     rings = [ManifestLog(storage, topic).latest() for topic in archived_topics(storage)]
-    try:
-        masters = Known(None, keys_file).keys
-        assert masters is not None
-        work = _unwrap(masters, [each for each in rings if each is not None])
-        with ThreadPoolExecutor(1) as thread:  # The caller may have a running loop, as in a notebook.
-            return thread.submit(asyncio.run, work).result()
-    except LonghallError as failure:
-        raise PipelineError(str(failure)) from failure
+    work = _unwrap(masters, [each for each in rings if each is not None])
+    with ThreadPoolExecutor(1) as thread:  # The caller may have a running loop, as in a notebook.
+        return thread.submit(asyncio.run, work).result()
 
 
 async def _unwrap(masters: MasterKeys, manifests: list[ArchiveManifest]) -> ArchiveKeys:
