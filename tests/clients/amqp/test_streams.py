@@ -171,3 +171,18 @@ def test_what_streams_refuse(connect: Connect, fresh_name: FreshName) -> None:
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
             act(connect().channel())
         assert caught.value.reply_code == 540
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
+def test_hints_of_placement_are_checked_and_kept(connect: Connect, fresh_name: FreshName, kind: str) -> None:
+    channel = connect().channel()
+    hints = {"x-queue-leader-locator": "balanced", "x-initial-cluster-size": 3, "x-quorum-initial-group-size": 3}
+    more = {"x-stream-filter-size-bytes": 32} if kind == "stream" else {}
+    arguments = {"x-queue-type": kind, **hints, **more}
+    name = fresh_name("placed")
+    for _ in range(2):
+        channel.queue_declare(name, durable=True, arguments=arguments)
+    for wrong in ({"x-queue-leader-locator": "moon"}, {"x-initial-cluster-size": 0}):
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
+            connect().channel().queue_declare(name + "-2", durable=True, arguments={**arguments, **wrong})
+        assert closed.value.reply_code == 406

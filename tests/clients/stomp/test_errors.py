@@ -106,7 +106,7 @@ def raw(address: tuple[str, int]) -> Iterator[Raw]:
         ),
         (b"SUBSCRIBE\nid:1\nselector:a =\ndestination:/queue/a\n\n\0", "Invalid selector", ""),
         (b"SUBSCRIBE\nid:1\nx-stream-offset:first\ndestination:/queue/a\n\n\0", "Invalid header", "'x-stream-offset'"),
-        (b"SUBSCRIBE\ndurable:true\ndestination:/topic/a\n\n\0", "Missing header", '"SUBSCRIBE" must include the "id"'),
+        (b"SUBSCRIBE\ndurable:true\ndestination:/topic/a\n\n\0", "Missing Header", "Header 'id' is required"),
         (b"DANCE\n\n\0", "Bad command", 'Could not interpret command "DANCE"\n'),
         (b"send\ndestination:/queue/a\n\n\0", "Bad command", 'Could not interpret command "send"\n'),
     ],
@@ -137,7 +137,7 @@ def test_a_frame_that_cannot_be_carried_out(address: tuple[str, int], data: byte
         (
             b"SUBSCRIBE\nid:1\ndestination:/queue/twice\n\n\0SUBSCRIBE\nid:1\ndestination:/queue/twice\n\n\0",
             "Duplicated subscription identifier",
-            "A subscription identified by 'T_1' already exists.\n",
+            "A subscription identified by 'T_1' already exists.",
         ),
         (b"SEND\nno colon\n\n\0", "Malformed frame", "a header has no colon: 'no colon'\n"),
         (b"SEND\na:\\x\n\n\0", "Malformed frame", "'\\x' is no escape of STOMP 1.2\n"),

@@ -43,6 +43,7 @@ def test_acknowledged_messages_are_gone_and_others_come_again(
         client.send(destination, str(number))
     client.subscribe(destination, ack="client-individual")
     messages = [client.take() for _ in range(4)]
+    assert {message.headers["redelivered"] for message in messages} == {"false"}
     client.ack(messages[1])
     client.nack(messages[2])
     again = client.take()

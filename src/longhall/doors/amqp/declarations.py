@@ -15,6 +15,8 @@
     x-delivery-limit             amqp.deliveries_max, one more
     x-single-active-consumer     amqp.single_active
     x-queue-mode, -version       every queue keeps its messages on disk: all values mean this
+    x-queue-leader-locator, x-initial-cluster-size and the like    checked and kept: the cluster places its replicas
+    x-stream-filter-size-bytes   checked and kept: filters of streams are exact
 
 Other arguments that begin with `x-` are refused: they would have no effect. The rest is kept and not compared.
 """
@@ -31,6 +33,7 @@ from longhall.doors.amqp.errors import (
 )
 from longhall.doors.amqp.streams import (
     BYTES_MAX,
+    FILTER_BYTES,
     MAX_AGE,
     SEGMENT_BYTES,
     SEGMENT_BYTES_MAX,
@@ -71,7 +74,10 @@ COMPARED: Final = (
     SEGMENT_BYTES,
     SEALED,
 )
-ACCEPTED: Final = frozenset((*COMPARED, "x-queue-mode", "x-queue-version"))
+_LOCATORS: Final = ("client-local", "balanced", "min-masters", "random")
+GROUP_SIZES: Final = ("x-initial-cluster-size", "x-quorum-initial-group-size", "x-quorum-target-group-size")
+PLACEMENT: Final = ("x-queue-leader-locator", "x-queue-master-locator", *GROUP_SIZES)
+ACCEPTED: Final = frozenset((*COMPARED, "x-queue-mode", "x-queue-version", FILTER_BYTES, *PLACEMENT))
 
 
 def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: str, arguments: bytes) -> QueueSettings:
@@ -82,6 +88,10 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
     for key in table:
         if key.startswith("x-") and key not in ACCEPTED:
             raise precondition(f"invalid arg '{key}' for {resource}: it would have no effect")
+    for key in GROUP_SIZES:
+        check.number(key, 1, 1, 255)
+    for key in ("x-queue-leader-locator", "x-queue-master-locator"):
+        check.one_of(key, _LOCATORS)
     kind = check.text(TYPE, CLASSIC)
     if kind == STREAM:
         return _stream_settings(host, name, durable, auto_delete, owner, arguments)
@@ -145,11 +155,12 @@ def _stream_settings(
     resource = queue_text(name, host)
     check = _Arguments(decode_table(arguments)[0], resource)
     for key in check.table:
-        if key.startswith("x-") and key not in STREAM_ARGUMENTS:
+        if key.startswith("x-") and key not in STREAM_ARGUMENTS and key not in PLACEMENT:
             raise precondition(f"invalid arg '{key}' for {resource} of queue type rabbit_stream_queue")
     wrong = "non-durable" if not durable else "auto-delete" if auto_delete else "exclusive-owner" if owner else ""
     if wrong:
         raise precondition(f"invalid property '{wrong}' for {resource}")
+    check.number(FILTER_BYTES, 16, 16, 255)
     age_ms = age_ms_of(check.table.get(MAX_AGE, "0s"))
     if age_ms is None or age_ms > YEARS_MS:
         raise precondition(f"invalid arg '{MAX_AGE}' for {resource}: it must be an age such as 7D, at most ten years")
@@ -165,7 +176,7 @@ def _stream_settings(
 
 
 def _check_kind(kind: str, check: _Arguments, resource: str, durable: bool, owner: str) -> None:
-    for key in (MAX_AGE, SEGMENT_BYTES, *(["x-delivery-limit"] if kind == CLASSIC else [])):
+    for key in (MAX_AGE, SEGMENT_BYTES, FILTER_BYTES, *(["x-delivery-limit"] if kind == CLASSIC else [])):
         if key in check.table:
             raise precondition(f"invalid arg '{key}' for {resource} of queue type rabbit_{kind}_queue")
     if kind == CLASSIC:

@@ -25,13 +25,14 @@ OFFSET: Final = "x-stream-offset"
 MAX_AGE: Final = "x-max-age"
 BYTES_MAX: Final = "x-max-length-bytes"
 SEGMENT_BYTES: Final = "x-stream-max-segment-size-bytes"
-STREAM_ARGUMENTS: Final = frozenset({"x-queue-type", MAX_AGE, BYTES_MAX, SEGMENT_BYTES})
+FILTER_BYTES: Final = "x-stream-filter-size-bytes"
+STREAM_ARGUMENTS: Final = frozenset({"x-queue-type", MAX_AGE, BYTES_MAX, SEGMENT_BYTES, FILTER_BYTES})
 SEGMENT_BYTES_MIN: Final = 16 * 1024
 SEGMENT_BYTES_MAX: Final = 1 << 30
 FILTERS_MAX: Final = 64
 
-_FILTER: Final = "x-stream-filter"
-_UNFILTERED: Final = "x-stream-match-unfiltered"
+FILTER: Final = "x-stream-filter"
+UNFILTERED: Final = "x-stream-match-unfiltered"
 _AGE: Final = re.compile(r"([0-9]{1,9})([YMDhms])")
 _DAY_MS: Final = 24 * 3_600_000
 _UNIT_MS: Final = {
@@ -70,15 +71,15 @@ def start_of(table: dict[str, Any], resource: str, now_ms: int) -> StreamStart:
         start.time_ms = max(now_ms - age_ms, 0)
     else:
         raise _invalid(OFFSET, resource, "it must be first, last, next, an offset, a time or an age")
-    filters = table.get(_FILTER, [])
+    filters = table.get(FILTER, [])
     start.filters = [filters] if isinstance(filters, str) else filters
     if not isinstance(start.filters, list) or not all(isinstance(one, str) for one in start.filters):
-        raise _invalid(_FILTER, resource, "it must be a string or an array of strings")
+        raise _invalid(FILTER, resource, "it must be a string or an array of strings")
     if len(start.filters) > FILTERS_MAX:
-        raise _invalid(_FILTER, resource, f"it has more than {FILTERS_MAX} values")
-    unfiltered = table.get(_UNFILTERED, False)
+        raise _invalid(FILTER, resource, f"it has more than {FILTERS_MAX} values")
+    unfiltered = table.get(UNFILTERED, False)
     if not isinstance(unfiltered, bool):
-        raise _invalid(_UNFILTERED, resource, "it is no boolean")
+        raise _invalid(UNFILTERED, resource, "it is no boolean")
     start.unfiltered = unfiltered
     return start
 

@@ -13,12 +13,21 @@ from typing import TYPE_CHECKING, Final, final
 
 from longhall.broker.pending import Pending
 from longhall.broker.queues.consumers.session import SESSION_ID_BYTES, PushedMessages
+from longhall.broker.queues.consumers.stream_reader import StreamStart
 from longhall.cluster.rpc.operation import Caller
 from longhall.directory.rate_limits import RECEIVE
 from longhall.doors.amqp.acknowledgements import Acknowledgements
 from longhall.doors.amqp.declarations import is_quorum
-from longhall.doors.amqp.errors import ACCESS_REFUSED, NOT_FOUND, AmqpError, queue_text
+from longhall.doors.amqp.deliveries import with_stream_offset
+from longhall.doors.amqp.errors import (
+    ACCESS_REFUSED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    AmqpError,
+    queue_text,
+)
 from longhall.doors.amqp.queue_creation import found_queue, use_queue
+from longhall.doors.amqp.streams import is_stream, start_of
 from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged, end_deliveries
 from longhall.doors.stomp.errors import StompError, stomp_error
 from longhall.doors.stomp.message_headers import message_headers
@@ -130,6 +139,7 @@ class Consumption:
             exclusive,
             priority,
             subscription.filter,
+            stream=one.stream,
         )
 
     async def subscribe(self, subscription: StompSubscription) -> None:
@@ -137,6 +147,11 @@ class Consumption:
         consumer = subscription.consumer
         view = await found_queue(self._connection, consumer.shown_queue)
         consumer.counts = is_quorum(view.settings)
+        if is_stream(view.settings):
+            consumer.stream = self._stream_start(subscription)
+        elif subscription.stream_arguments:
+            name = next(iter(subscription.stream_arguments))
+            raise StompError("Invalid header", f"'{name}' would have no effect: the queue is no stream\n")
         await self.session()
         self.subscriptions[subscription.tag] = subscription
         self.consumers[consumer.key] = subscription
@@ -153,6 +168,14 @@ class Consumption:
         early, consumer.early = consumer.early or [], None
         for push in early:
             self.push(push)
+
+    def _stream_start(self, subscription: StompSubscription) -> StreamStart:
+        """Where a subscription to a stream begins. AmqpError if it does not acknowledge."""
+        consumer = subscription.consumer
+        resource = queue_text(consumer.shown_queue, self._connection.host)
+        if consumer.no_ack:
+            raise AmqpError(NOT_IMPLEMENTED, f"automatic acknowledgement not supported by stream {resource}")
+        return start_of(subscription.stream_arguments, resource, 0)
 
     def close_revoked(self) -> None:
         """Refuse a client with a subscription that it may not have any more: its permissions have changed."""
@@ -192,6 +215,10 @@ class Consumption:
             self._forget(subscription)
             self._connection.fail(_cancelled(subscription))
             return
+        if subscription.consumer.stream is not None:
+            subscription.consumer.stream.offset = push.deliveries[-1].offset + 1
+            for delivery in push.deliveries:
+                delivery.amqp = with_stream_offset(delivery, subscription.consumer.shown_queue)
         for delivery in push.deliveries:
             self._deliver(subscription, delivery)
         if self.pace.limits.active:
@@ -220,8 +247,7 @@ class Consumption:
             )
             if connection.version == V1_2:
                 headers.append(("ack", name))
-        if delivery.attempts > 1:
-            headers.append(("redelivered", "true"))
+        headers.append(("redelivered", "true" if delivery.attempts > 1 else "false"))
         connection.send("MESSAGE", headers, delivery.body)
         connection.server.delivered += 1
 

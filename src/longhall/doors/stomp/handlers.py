@@ -36,6 +36,7 @@ from longhall.doors.stomp.subscription_queues import (
     needs_queue,
     queue_name,
     reply_queue,
+    stream_arguments_of,
 )
 from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, StompFrame
 from longhall.errors import Code, LonghallError
@@ -209,7 +210,7 @@ async def subscribe(connection: StompConnection, frame: StompFrame) -> None:
     if tag in connection.consumption.subscriptions:
         raise StompError(
             "Duplicated subscription identifier",
-            f"A subscription identified by '{tag}' already exists.\n",
+            f"A subscription identified by '{tag}' already exists.",
             closes=True,
         )
     _check_room(connection)
@@ -221,6 +222,7 @@ async def subscribe(connection: StompConnection, frame: StompFrame) -> None:
     consumer.asked = (False, priority)
     subscription = StompSubscription(tag, destination, consumer)
     subscription.is_cumulative = mode == CLIENT
+    subscription.stream_arguments = stream_arguments_of(frame)
     if selector and destination.names_queue:
         subscription.filter = selector
     elif selector:

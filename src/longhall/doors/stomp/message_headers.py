@@ -11,7 +11,7 @@
     all others                                        header, as text
 
 A MESSAGE has `destination`, `subscription`, `message-id` and `content-length` of its own, `ack` in STOMP 1.2 unless the
-subscription acknowledges automatically, and `redelivered` with a message that was delivered before.
+subscription acknowledges automatically, and `redelivered`, which is `true` for one that was delivered before.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ A delivery is named `<tag>@@<session>@@<number>`, in `message-id` and in the `ac
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Any, Final, final
 
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
 from longhall.doors.stomp.destinations import TEMPORARY_PREFIX, StompDestination
@@ -38,6 +38,7 @@ class StompSubscription:
         self.shown_id = tag[2:]
         self.is_cumulative = False
         self.filter = ""  # Of the consumer: messages that do not match stay for others.
+        self.stream_arguments: dict[str, Any] = {}  # Where it begins in a stream, and what it wants of it.
         self.selector: Filter | None = None  # Of a queue of its own: messages that do not match are dropped.
 
     @property

@@ -20,15 +20,18 @@ import hashlib
 from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Any, Final
 
-from longhall.doors.amqp.declarations import ACCEPTED
+from longhall.broker.queues.consumers.stream_reader import FIRST, LAST, NEXT
+from longhall.doors.amqp.declarations import ACCEPTED, GROUP_SIZES
 from longhall.doors.amqp.errors import NOT_FOUND, AmqpError, exchange_text, queue_text
 from longhall.doors.amqp.queue_creation import bind_queue, declare_queue, found_queue
+from longhall.doors.amqp.streams import FILTER, FILTER_BYTES, OFFSET, SEGMENT_BYTES, UNFILTERED
 from longhall.doors.stomp.destinations import EXCHANGE, QUEUE, TOPIC, StompDestination
-from longhall.doors.stomp.errors import StompError, missing_header
+from longhall.doors.stomp.errors import StompError, invalid_header
 from longhall.doors.stomp.message_headers import flag, number
+from longhall.doors.stomp.wire.frames import NUMBER_DIGITS_MAX as DIGITS_MAX
 from longhall.doors.stomp.wire.frames import StompFrame
 from longhall.errors import Code, LonghallError
-from longhall.exchanges.field_table import SHORT_BYTES_MAX, encode_table
+from longhall.exchanges.field_table import SHORT_BYTES_MAX, Timestamp, encode_table
 from longhall.exchanges.names import hall_name
 from longhall.service.exchange_operations import DescribeExchange
 
@@ -39,10 +42,19 @@ SUBSCRIPTION_QUEUE: Final = "stomp-subscription-"
 GENERATED: Final = "amq.gen-"
 _DESCRIBING: Final = ("durable", "auto-delete", "exclusive")
 _NUMBERS: Final = frozenset(
-    ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-max-priority", "x-delivery-limit")
+    (
+        "x-message-ttl",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-delivery-limit",
+        SEGMENT_BYTES,
+        FILTER_BYTES,
+        *GROUP_SIZES,
+    )
 )
 _NUMBER_MAX: Final = (1 << 62) - 1
-_STREAMS: Final = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered", "x-max-age")
 
 
 def arguments_of(frame: StompFrame) -> bytes:
@@ -74,9 +86,6 @@ def needs_queue(connection: StompConnection, destination: StompDestination, fram
 
 async def ensure_source(connection: StompConnection, destination: StompDestination, frame: StompFrame) -> str:
     """The name of the queue that a SUBSCRIBE reads; created and bound if it is one of the subscription."""
-    for name in _STREAMS:
-        if name in frame.headers:
-            raise StompError("Invalid header", f"'{name}' would have no effect: there are no streams here\n")
     if destination.kind == QUEUE:
         await ensure_queue(connection, destination.key, frame)
         return destination.key
@@ -92,6 +101,28 @@ async def ensure_source(connection: StompConnection, destination: StompDestinati
     await declare_queue(connection, name, is_durable, auto_delete, owner, arguments_of(frame))
     await bind_queue(connection, name, destination.exchange, destination.key, b"")
     return name
+
+
+def stream_arguments_of(frame: StompFrame) -> dict[str, Any]:
+    """The headers of a SUBSCRIBE that say where it begins in a stream and what it wants of it, as AMQP has them.
+
+    `x-stream-offset` is first, last, next, offset=N or timestamp=SECONDS; `x-stream-filter` has commas.
+    """
+    found: dict[str, Any] = {}
+    offset = frame.headers.get(OFFSET)
+    if offset is not None:
+        kind, _, digits = offset.partition("=")
+        if offset in (FIRST, LAST, NEXT):
+            found[OFFSET] = offset
+        elif kind in ("offset", "timestamp") and digits.isascii() and digits.isdigit() and len(digits) < DIGITS_MAX:
+            found[OFFSET] = int(digits) if kind == "offset" else Timestamp(int(digits))
+        else:
+            raise invalid_header(OFFSET, offset, "it must be first, last, next, offset=N or timestamp=SECONDS")
+    if FILTER in frame.headers:
+        found[FILTER] = frame.headers[FILTER].split(",")
+    if UNFILTERED in frame.headers:
+        found[UNFILTERED] = flag(frame, UNFILTERED)
+    return found
 
 
 def is_durable_subscription(frame: StompFrame) -> bool:
@@ -110,7 +141,7 @@ def queue_name(destination: StompDestination, frame: StompFrame) -> str:
         return ""
     shown = frame.headers.get("id")
     if shown is None:
-        raise missing_header(frame.command, "id")
+        raise StompError("Missing Header", "Header 'id' is required for durable subscriptions")
     known = "\0".join((destination.exchange, destination.key, shown)).encode("utf-8", "replace")
     return SUBSCRIPTION_QUEUE + urlsafe_b64encode(hashlib.sha256(known).digest()[:16]).decode().rstrip("=")
 

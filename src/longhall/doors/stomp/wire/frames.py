@@ -4,7 +4,7 @@ r"""STOMP frames: bytes to frames and back.
     name:value        EOL     up to HEADERS_MAX lines; of a repeated name the first line counts
                       EOL
     body              NUL     `content-length` bytes, or everything up to the first NUL
-    EOL ...                   between frames: heart-beats
+    EOL or NUL ...            between frames: heart-beats
 
     in names and values     1.0       1.1 and 1.2
     \n  \c  \\               as is     line feed, colon, backslash
@@ -31,6 +31,7 @@ NUMBER_DIGITS_MAX: Final = 18
 
 _LF: Final = 0x0A
 _CR: Final = 0x0D
+_NUL: Final = 0x00
 _UNESCAPED: Final = frozenset(("CONNECT", "STOMP", "CONNECTED"))
 
 
@@ -108,7 +109,7 @@ class FrameDecoder:
         data = self._data
         at = self._at
         end = len(data)
-        while at < end and (data[at] == _LF or data[at] == _CR):
+        while at < end and (data[at] == _LF or data[at] == _CR or data[at] == _NUL):
             at += 1
         if at and data[at - 1] == _CR and at == end:
             at -= 1  # Its line feed may follow.
