@@ -1,4 +1,4 @@
-"""The whole suite in parts, three at a time, each in a process of its own.
+"""The whole suite in parts, four at a time, each in a process of its own.
 
 Every test runs on the installed build, in one part: one of them is all that the others do not name, so that a new
 directory is never left out. The fast tests of rooms with compiled files run on the plain sources as well, for there the
@@ -8,7 +8,7 @@ The output of a part is printed as it comes, with the part's name before each li
 until its end, so that two parts never mix there. The end lists the result of each part, the tests that failed, and what
 was left out and why.
 
-Tests with real processes share a small machine with two other parts. A few that fail there are run once more when
+Tests with real processes share a small machine with three other parts. A few that fail there are run once more when
 nothing else runs. One that fails again fails the suite; one that passes is listed as unsteady, for it shows a fault of
 its own or of the product that needs a slow machine. The simulation does not depend on the machine: what fails there has
 failed.
@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from house.environment import ROOT, child_environment, hot_files, say
 from house.left_out import left_out_lines, read_left_out
 
-AT_ONCE_MAX: Final = 3  # More than the cores of a small machine: some part always waits for something.
+AT_ONCE_MAX: Final = 4  # Twice the cores of a small machine: two parts of four wait for something.
 AGAIN_MAX: Final = 4  # More failures than this are no accident of the machine.
 FOUND_NOTHING: Final = 5  # pytest's exit code if there was no test to run.
 PLAIN_SOURCES: Final = "plain-sources"
@@ -44,9 +44,12 @@ DETERMINISTIC: Final = "simulation"  # The part whose tests depend on no machine
 
 # The parts of the installed build beside that of all other tests, in the order of their start. The longest come first,
 # and short ones last, so that no part runs alone for long at the end. The cluster, the clients, crashes and the soak
-# mostly wait, for leases and sessions to end; the simulation, the broker and the doors never wait.
+# mostly wait, for leases and sessions to end; the simulation, the broker and the doors never wait. A directory inside
+# that of another part is not in the other part.
 APART: Final = {
     "clients": "tests/clients",
+    "clients of queues": "tests/clients/sqs",
+    "clients of exchanges": "tests/clients/amqp",
     "simulation": "tests/simulation",
     "cluster": "tests/cluster",
     "pipeline": "tests/pipeline",
@@ -55,7 +58,7 @@ APART: Final = {
     "crashes": "tests/crash",
     "doors": "tests/doors",
 }
-BEFORE_THE_OTHERS: Final = 4  # So many of them start before the part of all other tests.
+BEFORE_THE_OTHERS: Final = 6  # So many of them start before the part of all other tests.
 
 
 class Part(NamedTuple):
@@ -96,7 +99,10 @@ def plain_places() -> list[str]:
 
 def parts(build: str) -> list[Part]:
     """The parts of the installed build, in the order of their start."""
-    chosen = [Part(f"{build}, {name}", build, (place,)) for name, place in APART.items()]
+    chosen = []
+    for name, place in APART.items():
+        inside = [f"--ignore={other}" for other in APART.values() if other.startswith(f"{place}/")]
+        chosen.append(Part(f"{build}, {name}", build, (*inside, place)))
     rest = [f"--ignore={place}" for place in APART.values()]
     chosen.insert(BEFORE_THE_OTHERS, Part(f"{build}, all others", build, (*rest, "tests")))
     return chosen
@@ -141,8 +147,8 @@ def judged_again(first: Outcome, second: Outcome) -> Outcome:
 
 
 def _at_once() -> int:
-    """The number of parts that run at once: one more than there are cores, for those that wait."""
-    return min(AT_ONCE_MAX, (os.cpu_count() or 1) + 1)
+    """The number of parts that run at once: two for each core, for about half of them wait."""
+    return min(AT_ONCE_MAX, (os.cpu_count() or 1) * 2)
 
 
 def combined(codes: Sequence[int]) -> int:

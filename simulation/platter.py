@@ -12,6 +12,9 @@ may have:
 
 A disk with lost or misdirected writes is worse: the write was synced, and reads return it until the page cache is
 evicted.
+
+Log files are allocated long before they are filled. A file knows how far bytes were ever written, so that copies of it
+neither read nor touch the zeros behind: those of a fresh bytearray cost no memory until something is written there.
 """
 
 from __future__ import annotations
@@ -35,18 +38,21 @@ class Inode:
         self.reserved = 0  # Allocated up to here; counts as used space.
         self._pending: list[_Change] = []  # (position, bytes written), or (size, None): truncated.
         self._durable_changes = 0  # Number of durable changes, which precede the pending ones.
+        self._filled = len(content)  # All bytes behind this are zeros, in the content and on the medium.
 
     def write(self, position: int, data: bytes) -> None:
         _write(self.content, position, data)
+        self._filled = max(self._filled, position + len(data))
         self._pending.append((position, data))
 
     def truncate(self, size: int) -> None:
-        _truncate(self.content, size)
+        self.content = _truncated(self.content, size)
         self._pending.append((size, None))
 
     def flip(self, position: int, mask: int) -> None:
         """Flip bits on the medium, without a write."""
         self.content[position] ^= mask
+        self._filled = max(self._filled, position + 1)
         if position < len(self.stable):
             self.stable[position] ^= mask
 
@@ -57,6 +63,7 @@ class Inode:
         """
         grows = position + len(data) > len(self.content)
         _write(self.content, position, data)
+        self._filled = max(self._filled, position + len(data))
         if grows:
             self._pending.append((position + len(data), None))
 
@@ -65,12 +72,11 @@ class Inode:
         end = min(position + len(data), len(self.stable))
         if position < end:
             self.stable[position:end] = data[: end - position]
+            self._filled = max(self._filled, end)
 
     def evict(self) -> None:
         """Evict the page cache: readers now see the medium, and pending writes."""
-        self.content = bytearray(self.stable)
-        for position, data in self._pending:
-            _apply(self.content, position, data)
+        self.content = _applied(_copy(self.stable, self._filled), self._pending)
 
     @property
     def used(self) -> int:
@@ -83,20 +89,20 @@ class Inode:
 
     def harden(self, changes: int) -> None:
         """Make everything up to this change durable."""
-        for position, data in self._covered(changes):
-            _apply(self.stable, position, data)
+        self.stable = _applied(self.stable, self._covered(changes))
         self._drop(changes)
 
     def forget(self, changes: int, chance: random.Random) -> None:
         """Fail a sync up to this change: part of it reaches the medium, and the rest is never written."""
-        self.stable = _torn(self.stable, self._covered(changes), chance)
+        self.stable = _torn(self.stable, self._filled, self._covered(changes), chance)
         self._drop(changes)
 
     def survivor(self, chance: random.Random) -> Inode:
         """The file after a power cut."""
         survivor = Inode()
-        survivor.content = _torn(self.stable, self._pending, chance)
-        survivor.stable = bytearray(survivor.content)
+        survivor.content = _torn(self.stable, self._filled, self._pending, chance)
+        survivor.stable = _copy(survivor.content, self._filled)
+        survivor._filled = self._filled
         return survivor
 
     def empty(self) -> None:
@@ -192,40 +198,36 @@ class Platter:
         return platter
 
 
-def _torn(stable: bytearray, pending: list[_Change], chance: random.Random) -> bytearray:
+def _torn(stable: bytearray, filled: int, pending: list[_Change], chance: random.Random) -> bytearray:
     """A part of the pending changes on top of the stable bytes. Nothing and everything are likely choices."""
     kind = chance.randrange(5)
     if kind == 0 or not pending:
-        return bytearray(stable)
+        return _copy(stable, filled)
     if kind >= 3:
-        return _mixed(stable, pending, chance)
-    state = bytearray(stable)
-    for position, data in pending if kind == 1 else pending[: chance.randrange(len(pending) + 1)]:
-        _apply(state, position, data)
-    return state
+        return _mixed(stable, filled, pending, chance)
+    return _applied(_copy(stable, filled), pending if kind == 1 else pending[: chance.randrange(len(pending) + 1)])
 
 
-def _mixed(stable: bytearray, pending: list[_Change], chance: random.Random) -> bytearray:
+def _mixed(stable: bytearray, filled: int, pending: list[_Change], chance: random.Random) -> bytearray:
     """Each sector in its state after a number of changes of its own."""
     due: dict[int, list[int]] = {}
     for sector in sorted(_touched(stable, pending)):
         kept = chance.randrange(len(pending) + 1)
-        if kept:
+        if kept and sector * SECTOR_BYTES < filled:  # Sectors behind are zeros in any state.
             due.setdefault(kept, []).append(sector)
     size_after = chance.randrange(len(pending) + 1)
-    state = bytearray(stable)
-    result = bytearray(stable)
+    state = _copy(stable, filled)
+    result = _copy(stable, filled)
     size = len(state)
-    for number, (position, data) in enumerate(pending, 1):
-        _apply(state, position, data)
+    for number, change in enumerate(pending, 1):
+        state = _applied(state, [change])
         if number == size_after:
             size = len(state)
         for sector in due.get(number, ()):
             start = sector * SECTOR_BYTES
             part = bytes(state[start : start + SECTOR_BYTES]).ljust(SECTOR_BYTES, b"\0")
             _write(result, start, part)
-    _truncate(result, size)
-    return result
+    return _truncated(result, size)
 
 
 def _survivor(directory: Directory, chance: random.Random, seen: dict[int, Inode]) -> Directory:
@@ -281,11 +283,22 @@ def _touched(stable: bytearray, pending: list[_Change]) -> set[int]:
     return sectors
 
 
-def _apply(content: bytearray, position: int, data: bytes | None) -> None:
-    if data is None:
-        _truncate(content, position)
-    else:
-        _write(content, position, data)
+def _copy(content: bytearray, filled: int) -> bytearray:
+    """A copy of bytes that are zeros from a position on."""
+    copy = bytearray(len(content))
+    end = min(filled, len(content))
+    copy[:end] = memoryview(content)[:end]
+    return copy
+
+
+def _applied(content: bytearray, changes: Iterable[_Change]) -> bytearray:
+    """The bytes after some changes: the same object, or another one if a change made it longer."""
+    for position, data in changes:
+        if data is None:
+            content = _truncated(content, position)
+        else:
+            _write(content, position, data)
+    return content
 
 
 def _write(content: bytearray, position: int, data: bytes) -> None:
@@ -294,8 +307,11 @@ def _write(content: bytearray, position: int, data: bytes) -> None:
     content[position : position + len(data)] = data
 
 
-def _truncate(content: bytearray, size: int) -> None:
-    if size < len(content):
+def _truncated(content: bytearray, size: int) -> bytearray:
+    """The bytes cut off at a size, in place, or a longer object with zeros at its end."""
+    if size <= len(content):
         del content[size:]
-    else:
-        content.extend(bytes(size - len(content)))
+        return content
+    longer = bytearray(size)
+    longer[: len(content)] = content
+    return longer

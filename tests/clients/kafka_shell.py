@@ -1,10 +1,12 @@
 """Apache Kafka's own programs (kafka-acls, kafka-configs, ...), with their libraries from the Maven registry.
 
-Kafka's shell scripts start a class with all jars of the distribution on the class path; so does this module.
+Kafka's shell scripts start a class with all jars of the distribution on the class path; so does this module. The first
+program leaves an archive of the classes that it loaded; with it the next ones start in half of the processor time.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +27,7 @@ CLASSES = {
 }
 # The programs log with Log4j 2, whose default configuration writes errors to standard output.
 QUIET = "-Dlog4j2.level=OFF"
+SILENT = "-Xlog:disable"  # Java itself warns, on standard output, of classes that it cannot archive.
 
 
 class Ended(NamedTuple):
@@ -41,7 +44,9 @@ class KafkaShell:
         self._java = need_command("java", "Apache Kafka's programs")
         maven = need_command("mvn", "Apache Kafka's programs")
         command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-        self._libraries = f"{fetched('kafka-programs', [POM], command)}/lib/*"
+        fetched_at = fetched("kafka-programs", [POM], command)
+        self._libraries = f"{fetched_at}/lib/*"
+        self._archive = fetched_at / "classes.jsa"
         self._bootstrap = bootstrap
         self._settings = home / "client.properties"
         home.mkdir(parents=True, exist_ok=True)
@@ -49,8 +54,13 @@ class KafkaShell:
 
     def run(self, program: str, *words: str, text: str = "") -> Ended:
         """Run a program to its end, with a text on its standard input."""
-        command = [self._java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", QUIET, "-cp", self._libraries]
-        command += [CLASSES[program], "--bootstrap-server", self._bootstrap]
+        fresh = self._archive.with_suffix(f".{os.getpid()}")
+        is_archived = self._archive.exists()
+        archive = f"SharedArchiveFile={self._archive}" if is_archived else f"ArchiveClassesAtExit={fresh}"
+        command = [self._java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", f"-XX:{archive}", SILENT]
+        command += [QUIET, "-cp", self._libraries, CLASSES[program], "--bootstrap-server", self._bootstrap]
         command += ["--command-config", str(self._settings), *words]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=RUN_SECONDS_MAX, check=False)
+        if not is_archived and fresh.exists():
+            fresh.replace(self._archive)
         return Ended(done.returncode, done.stdout + done.stderr)

@@ -15,7 +15,6 @@ import sys
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -103,11 +102,6 @@ class _Program(LoggedIn):
                 pipe.close()
 
 
-@cache
-def _compiled(home: Path) -> tuple[str, ...]:
-    return tuple(java_command(home))
-
-
 def java(login: Login) -> LoggedIn:
     """Kafka's Java client, with SCRAM-SHA-512 or a certificate."""
     protocol = ("SASL_" if login.password else "") + ("SSL" if login.tls else "PLAINTEXT")
@@ -124,9 +118,7 @@ def java(login: Login) -> LoggedIn:
         both = login.write("both.pem", "".join(Path(file).read_text() for file in reversed(login.files)))
         settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": both}
     file = login.write("client.properties", "".join(f"{name}={value}\n" for name, value in settings.items()))
-    classes = login.home / "classes"
-    classes.mkdir(exist_ok=True)
-    return _Program([*_compiled(classes), "LoginTurns", file, login.name], login.write("errors", ""))
+    return _Program([*java_command(), "LoginTurns", file, login.name], login.write("errors", ""))
 
 
 def _beside_libraries(name: str, program: Path) -> list[str]:

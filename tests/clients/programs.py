@@ -6,12 +6,14 @@ tests check the reports.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +29,30 @@ CHOSEN = "LONGHALL_TEST_CASES"  # Names one case of each program; without it the
 Saw = Callable[[str], Any]
 
 
+@contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Wait until no other process makes what has this name: parts of the suite run at the same time."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def digest_of(files: Sequence[Path]) -> str:
+    """A short hash of the contents of files."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
 def fetched(name: str, files: Sequence[Path], command: Sequence[str]) -> Path:
     """A directory with the files and what `command` fetched for them; made once for each content of the files."""
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
-    directory = CACHE / f"{name}-{digest}"
-    done = directory / "fetched"
-    if done.exists():
-        return directory
+    directory = CACHE / f"{name}-{digest_of(files)}"
+    with alone(directory.name):
+        if not (directory / "fetched").exists():
+            _fetch(name, directory, files, command)
+    return directory
+
+
+def _fetch(name: str, directory: Path, files: Sequence[Path], command: Sequence[str]) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     for file in files:
@@ -44,8 +63,7 @@ def fetched(name: str, files: Sequence[Path], command: Sequence[str]) -> Path:
         leave_out(f"{name}: its libraries could not be fetched: {(error.stderr or error.stdout).strip()[-300:]}")
     except subprocess.TimeoutExpired:
         leave_out(f"{name}: its libraries were not fetched within {FETCH_SECONDS_MAX} s")
-    done.touch()
-    return directory
+    (directory / "fetched").touch()
 
 
 def run_cases(command: Sequence[str]) -> Saw:

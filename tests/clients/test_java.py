@@ -15,9 +15,8 @@ pytestmark = pytest.mark.timeout(480)
 
 
 @pytest.fixture(scope="module")
-def saw(module_bootstrap: str, node: Node | None, tmp_path_factory: pytest.TempPathFactory) -> Saw:
-    command = java_command(tmp_path_factory.mktemp("java"))
-    return run_cases([*command, "Cases", module_bootstrap, uuid.uuid4().hex[:8]])
+def saw(module_bootstrap: str, node: Node | None) -> Saw:
+    return run_cases([*java_command(), "Cases", module_bootstrap, uuid.uuid4().hex[:8]])
 
 
 def test_a_record_keeps_all_its_parts(saw: Saw) -> None:

@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(480)]
 
 
 @pytest.fixture(scope="module")
-def saw(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Saw:
-    command = java_command(tmp_path_factory.mktemp("classes"), HERE, [SHARED / "Json.java"])
+def saw(module_url: str) -> Saw:
+    command = java_command(HERE, [SHARED / "Json.java"])
     return run_cases([*command, "AmqpCases", module_url, uuid.uuid4().hex[:8]])
 
 

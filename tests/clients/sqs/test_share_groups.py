@@ -157,7 +157,7 @@ def test_a_java_share_consumer_and_boto3_take_turns(
     letters = make_queue()
     policy = json.dumps({"deadLetterTargetArn": arn(sqs, letters), "maxReceiveCount": "3"})
     queue = make_queue(RedrivePolicy=policy)
-    command = [*java_command(tmp_path), "ShareTurns", kafka, fresh_name("share"), _name(queue)]
+    command = [*java_command(), "ShareTurns", kafka, fresh_name("share"), _name(queue)]
     good = {f"good-{number}" for number in range(60)}
     poison = {f"poison-{number}" for number in range(6)}
     bodies = sorted(good | poison, key=lambda body: body.rpartition("-")[2])
