@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
+from longhall.broker import feature_gates
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.topic_administration import configure_topic, create_topic
 from longhall.log.layout import segment_path
 from longhall.records.batch import Record, build_batch, read_records
+from longhall.shards.replica import Replica
 from tests.broker.desk import Desk, Life, batch_of, stored_batches
 
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": "3000"}
@@ -334,6 +336,21 @@ def test_the_longest_lag_compacts_a_quiet_partition() -> None:
     desk.live(play)
     desk.live(restarted)
     desk.live(restarted_again)
+
+
+def test_a_cluster_closes_quiet_segments_from_its_level_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        hall = life.hall
+        assert feature_gates.may_close_segments(hall)
+        monkeypatch.setattr(hall, "replica", Replica(1))
+        for level, expected_here in ((feature_gates.SEGMENT_CLOSED_LEVEL - 1, False), (feature_gates.NEWEST, True)):
+            hall.feature_level = level
+            assert feature_gates.may_close_segments(hall) is expected_here
+        monkeypatch.undo()
+
+    desk.live(play)
 
 
 @pytest.mark.parametrize("end", ["kill", "cut"])

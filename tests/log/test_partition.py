@@ -73,6 +73,19 @@ def test_a_segment_is_closed_by_size_by_age_and_by_the_span_of_its_offsets() -> 
     assert flags == STARTS_SEGMENT
 
 
+def test_a_read_goes_on_from_the_file_into_memory() -> None:
+    """Clients expect one reply with everything below their bound, wherever the node keeps it."""
+    log = open_log(new_host())
+    batches = fill(log, 4)
+    log.flush()
+    batches += fill(log, 3)
+    assert bytes_of(read(log, 0)) == b"".join(batches)
+    assert bytes_of(read(log, 2, limit=6)) == b"".join(batches[2:6])
+    size = len(batches[0])
+    assert bytes_of(read(log, 0, 5 * size)) == b"".join(batches[:5])
+    assert bytes_of(read(log, 0, 5 * size - 1)) == b"".join(batches[:4])
+
+
 def test_cold_data_and_cold_indexes_are_requested_and_then_read() -> None:
     host = new_host()
     log = open_log(host)

@@ -298,6 +298,8 @@ class PartitionLog:
             return Read(Code.STORAGE_DAMAGED)
         if result.cold is not None:
             result.cold.version = self._version
+        elif result.size_bytes and result.expected == self.tail_offset:
+            self._add_tail(result, bytes_max, limit_offset)
         return result
 
     def _current(self, supplied: Supplied | None) -> Supplied | None:
@@ -324,6 +326,18 @@ class PartitionLog:
             size += len(stored)
         result.take(buffers, size)
         return result
+
+    def _add_tail(self, result: Read, bytes_max: int, limit_offset: int) -> None:
+        """Add the batches of the tail, which follow those of the result, up to `bytes_max`."""
+        buffers = result.buffers[:]
+        size = result.size_bytes
+        for base_offset, stored, _ in self._tail:
+            if base_offset >= limit_offset or size + len(stored) > bytes_max:
+                break
+            buffers.append(stored)
+            size += len(stored)
+        if size > result.size_bytes:
+            result.take(buffers, size)
 
     def _read_segments(self, offset: int, bytes_max: int, limit_offset: int, supplied: Supplied | None) -> Read:
         at = self._segment_at(offset)

@@ -59,7 +59,7 @@ class Read:
         self.size_bytes = 0
         self.wanted_at = 0  # Position in the chunk from which to read again,
         self.wanted_bytes = 0  # and how much, because the first batch was not complete in the chunk.
-        self.expected = 0  # The lowest offset that is possible there.
+        self.expected = 0  # The lowest offset that is possible there, or behind the batches of the result.
 
     def take(self, buffers: list[Buffer], size_bytes: int) -> None:
         """Set the batches of the result."""
@@ -135,6 +135,7 @@ def cut_batches(
     if begin >= 0:
         whole = begin == 0 and position == end
         result.take([chunk if whole else memoryview(chunk)[begin:position]], position - begin)
+        result.expected = expected
     elif more and result.code is None and end - position < HEADER_BYTES:
         result.wanted_at = position  # Only batches before `offset` so far: continue after them.
         result.wanted_bytes = HEADER_BYTES
