@@ -81,7 +81,7 @@ SEGMENT_CLOSED_LEVEL: Final = 9  # The event that closes an active segment.
 TENANT_SEALING_LEVEL: Final = 9  # Tenants whose queues and topics are sealed without further word.
 ENDED_SESSIONS_LEVEL: Final = 9  # Sessions of browsers that have logged out, in the directory.
 GROUP_GROWTH_LEVEL: Final = 9  # Queues that grow in other replication groups.
-SPREAD_LEVEL: Final = 9  # Topics, and queues that AMQP declared, are spread by default.
+SPREAD_LEVEL: Final = 9  # Queues that AMQP declared are spread by default.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
