@@ -93,7 +93,7 @@ class PlacedResizer:
             async with asyncio.timeout(CALL_S_MAX):
                 await self.look(queue, topic)
         except (LonghallError, OSError, TimeoutError) as error:
-            _log.warning("the parts of a queue in wings wait", extra={"queue": topic.name, "reason": str(error)})
+            _log.info("the parts of a queue in wings wait", extra={"queue": topic.name, "reason": str(error)})
 
     async def look(self, queue: RunningQueue, topic: Topic) -> None:
         """One step of a queue, if one is due."""
