@@ -225,11 +225,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            le=8,
+            le=9,
             description="Write and speak as the version before did: for tests of upgrades.",
             extra={"hidden": True},
         ),
-    ] = 8
+    ] = 9
     scale_hook: Annotated[
         str | None,
         Meta(
