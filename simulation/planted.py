@@ -27,6 +27,7 @@ from simulation.planted_replicas import REPLICA_BUGS
 from simulation.planted_scrubs import SCRUB_BUGS
 from simulation.planted_sealed import SEALED_BUGS
 from simulation.planted_shares import SHARE_BUGS
+from simulation.planted_spread import SPREAD_BUGS
 from simulation.planted_topics import TOPIC_BUGS
 from simulation.planted_transactions import TRANSACTION_BUGS
 from simulation.planted_usage import USAGE_BUGS
@@ -41,6 +42,7 @@ PLANTED: Final[dict[str, Bug]] = {
     **REPLICA_BUGS,
     **HISTORY_BUGS,
     **WING_BUGS,
+    **SPREAD_BUGS,
     **MOVE_BUGS,
     **OUTBOX_BUGS,
     **TRANSACTION_BUGS,

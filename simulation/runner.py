@@ -35,6 +35,7 @@ from simulation.scenarios.queues import QUEUE_SCENARIOS
 from simulation.scenarios.registry import SCENARIOS
 from simulation.scenarios.repairs import REPAIR_SCENARIOS
 from simulation.scenarios.run_result import RunResult
+from simulation.scenarios.spread_queues import SPREAD_SCENARIOS
 from simulation.scenarios.upgrades import VERSION_SCENARIOS
 from simulation.scenarios.wings import WING_SCENARIOS
 from simulation.world import Simulation
@@ -84,6 +85,7 @@ def kind_of(scenario: str) -> str:
         HISTORIES,
         VERSION_SCENARIOS,
         WING_SCENARIOS,
+        SPREAD_SCENARIOS,
         MOVE_SCENARIOS,
         OUTBOX_SCENARIOS,
         FORK_SCENARIOS,

@@ -10,6 +10,7 @@ import asyncio
 from functools import partial
 from typing import Final, final
 
+from longhall.broker.hall import Hall
 from longhall.coordination.ports import ReplicationGroup
 from longhall.node.assembly import Node
 from simulation.checkers.violation import demand
@@ -90,6 +91,14 @@ class GroupProcesses:
         """The host that should lead a wing by now: the balancer may have chosen another than at the start."""
         wanted = [wings[wing.name] for wings in self._wanted.values() if wing.name in wings]
         return max(wanted, key=lambda one: one.version, default=wing).hosts[0]
+
+    def leading_hall(self, number: int) -> Hall | None:
+        """The hall of the process that leads the wing with this number; None while none leads it."""
+        for cluster in self.wings.values():
+            if cluster.wing is not None and cluster.wing.number == number:
+                leader = cluster.leader()
+                return leader.hall if leader is not None else None
+        return None
 
     async def check_copies(self) -> None:
         """Check the replicas of every wing: see `NodeObserver.check_copies`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final, final
 
@@ -66,10 +67,10 @@ async def send_by_keys(context: RunContext, oracle: QueueOracle, name: str, queu
 
 @final
 class Sizes:
-    """The part counts of queues over time, sampled at intervals."""
+    """The part counts of queues over time, sampled at intervals. `queues` has the counts at the beginning."""
 
-    def __init__(self, context: RunContext, queues: list[str]) -> None:
-        self.seen: dict[str, list[int]] = {queue: [1] for queue in queues}
+    def __init__(self, context: RunContext, queues: Mapping[str, int]) -> None:
+        self.seen: dict[str, list[int]] = {queue: [count] for queue, count in queues.items()}
         self._context = context
         context.act(self._count())
 
@@ -92,6 +93,6 @@ class Sizes:
         if self._context.simulation.share < 1:
             return
         seen = self.seen[queue]
-        demand(max(seen) > 1, f"{queue} has never grown")
+        demand(max(seen) > seen[0], f"{queue} has never grown")
         fell = any(now < before for before, now in pairwise(seen))
         demand(fell or not shrinks, f"{queue} has never shrunk: {seen}")

@@ -114,7 +114,7 @@ async def resizes(simulation: Simulation, starter: Starter) -> RunResult:
     menu = [*CRASHES, "kill_twice", "stop_cleanly"]
     run = alone(simulation, starter, menu, [WIDE, BROAD, BROAD_DEAD, SPREAD, KEYED])
     await run.begin()
-    sizes = Sizes(run.context, [WIDE.name, KEYED.name])
+    sizes = Sizes(run.context, {WIDE.name: 1, KEYED.name: 1})
     run.send_in_lines(WIDE, 2, 0.6)
     run.consume(WIDE, 3, 0.3, DILIGENT)
     run.pause(WIDE, 15.0)

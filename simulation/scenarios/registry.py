@@ -40,6 +40,7 @@ from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.scenarios.scrubs import SCRUB_SCENARIOS
 from simulation.scenarios.sealed import SEALED_SCENARIOS
 from simulation.scenarios.single_node_run import SingleNodeRun, places_of
+from simulation.scenarios.spread_queues import SPREAD_SCENARIOS
 from simulation.scenarios.upgrades import VERSION_SCENARIOS
 from simulation.scenarios.usage import USAGE_SCENARIOS
 from simulation.scenarios.wings import WING_SCENARIOS
@@ -157,6 +158,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     **REPAIR_SCENARIOS,
     **VERSION_SCENARIOS,
     **WING_SCENARIOS,
+    **SPREAD_SCENARIOS,
     **FORK_SCENARIOS,
     **MOVE_SCENARIOS,
     **OUTBOX_SCENARIOS,

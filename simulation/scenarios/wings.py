@@ -64,14 +64,18 @@ class WingQueueRun:
 
     async def begin(self) -> None:
         """Make the queues, and with them the wings, before the first fault."""
-        await self.cluster.up(READY_S)
-        await self._groups_up()
+        await self.wait_ready()
         for law in self.oracle.laws.values():
             leader = self.cluster.leader()
             if law.audited and leader is not None:  # No attribute of SQS is for audits.
                 settings = msgspec.structs.replace(laws.settings_of(law), placement=law.placement)
                 await leader.service.dispatch(CreateQueue(law.name, settings))
         await self.context.on_clients(self._make())
+
+    async def wait_ready(self) -> None:
+        """Wait until the cluster serves, with its wings."""
+        await self.cluster.up(READY_S)
+        await self._groups_up()
 
     async def _groups_up(self) -> None:
         """Wait until the wings of all hosts can take what has no placement."""
@@ -104,7 +108,7 @@ class WingQueueRun:
     async def _make(self) -> None:
         client = SqsClient(self.context)
         for law in [*self.oracle.laws.values(), *self.more]:
-            while not law.audited:
+            while not law.audited and law.parts_max == 1:
                 try:
                     attributes = laws.attributes_of(law)
                     await client.call("CreateQueue", MAKE_S, QueueName=law.name, Attributes=attributes)

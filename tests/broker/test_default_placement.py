@@ -36,7 +36,7 @@ QUEUES: list[tuple[QueueSettings, str, str]] = [  # With the placements while gr
     (QueueSettings(partitions=3, late_stamped="head"), SHARE, SHARE),
     (QueueSettings(audit="deliveries"), HALL, SHARE),
     (QueueSettings(partitions=3, audit="deliveries"), HALL, SHARE),
-    (QueueSettings(partitions=2, parts_max=8), HALL, HALL),
+    (QueueSettings(partitions=2, parts_max=8, messages_max=10), HALL, SHARE),
     (QueueSettings(amqp=PLAIN), HALL, SHARE),
     (QueueSettings(amqp=AmqpSettings(host="/", name="q", owner="session")), HALL, HALL),
     (QueueSettings(amqp=AmqpSettings(host="/", name="q", auto_delete=True)), HALL, HALL),

@@ -4,7 +4,8 @@ With `LONGHALL_TEST_WORKERS=2` every node of these tests is started with `--work
 address of the last worker, which leads nothing.
 
 With `LONGHALL_TEST_CLUSTER=1` every node of these tests is three: a `longhall cluster up` with a ZooKeeper of its own.
-Each test gets the address of another one, leader or not, for each door.
+Each test gets the address of another one, leader or not, for each door. What tests create is spread over replication
+groups; with `LONGHALL_TEST_PLACEMENT=hall` it is in the hall.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from soak.node import COMMAND, READY_SECONDS_MAX, Node
 
 WORKERS = int(os.environ.get("LONGHALL_TEST_WORKERS", "1"))
 CLUSTER = os.environ.get("LONGHALL_TEST_CLUSTER") == "1"
+PLACEMENT = os.environ.get("LONGHALL_TEST_PLACEMENT", "spread")
 HOSTS = 3
 DOWN_SECONDS_MAX = 60.0
-KIND = f"{HOSTS} nodes of a cluster" if CLUSTER else f"{WORKERS} workers" if WORKERS > 1 else "a node"
+KIND = f"{HOSTS} nodes of a cluster ({PLACEMENT})" if CLUSTER else f"{WORKERS} workers" if WORKERS > 1 else "a node"
 
 
 def each_test(fixture_name: str, config: pytest.Config) -> Literal["function", "session"]:
@@ -61,7 +63,8 @@ class Hosts(Node):
 
     def command(self) -> list[str]:
         words = ["cluster", "up", "--nodes", str(HOSTS), "--free-ports", "--data", str(self.data)]
-        settings = {"--credentials": "credentials=", "--set": ""}
+        words += ["--set", f"default_placement={PLACEMENT}"]
+        settings = {"--credentials": "credentials=", "--keys": "keys=", "--set": ""}
         for option, value in zip(self.options[::2], self.options[1::2], strict=True):
             words += ["--set", settings[option] + value]
         return [*COMMAND, *words, "--ready-file", str(self.ready_file)]

@@ -17,7 +17,10 @@ from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
 from longhall.broker.transaction_markers import PartitionMarkers, write_markers
 from longhall.broker.transaction_participant import SettleRequest, TransactionParticipant
+from longhall.cluster.placement.group_parts import GroupParts
 from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.placement.part_operations import ChangeParts, MeasureParts
+from longhall.cluster.placement.placed_resizer import PlacedResizer
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
     ListPlacedQueues,
@@ -272,6 +275,7 @@ class House:
         placed = PlacedQueues(self.reach, partial(placed_queue, main.hall), self.sessions)
         self.service.place(placed)
         QueueAdministration(main.hall, self.desk, self.reach, placed).register(broker)
+        self.resizer = PlacedResizer(main.hall, self.reach, self.desk.resizer)
         self.desk.consumers.join(HallQueueEnds(self.service))
         for group in self.desks.values():
             group.consumers.join(GroupQueueEnds(self.service.dispatch))
@@ -313,6 +317,9 @@ def _group(life: Life, queues: QueueService) -> Router:
     participant = TransactionParticipant(life.hall)
     broker.also(WriteMarkers, lambda op, caller: write_markers(life.hall, op.markers))
     broker.also(SettleInTransaction, lambda op, caller: participant.carry_out(op.request))
+    parts = GroupParts(life.hall, queues.resizer)
+    broker.also(MeasureParts, lambda op, caller: parts.measure(op))
+    broker.also(ChangeParts, lambda op, caller: parts.change(op))
     router = Router(broker, queues, Sessions(queues.consumers))
     ExchangeService(life.hall, queues, router).register(broker)
     router.store(topics)
@@ -334,7 +341,9 @@ def live(play: Callable[[House], Coroutine[Any, Any, None]], wings: int = 3, see
         house = House(lives[0], dict(enumerate(lives[1:], 1)))
         for desk in (house.desk, *house.desks.values()):
             desk.start()
+        house.resizer.start()
         await play(house)
+        house.resizer.close()
         for link in list(house.sessions.links.values()):
             link.close()
         for desk in (house.desk, *house.desks.values()):

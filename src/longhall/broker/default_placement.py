@@ -19,7 +19,14 @@ from longhall.broker.configuration import (
     QUOTA_MESSAGES,
     SHARE,
 )
-from longhall.broker.feature_gates import GROUP_AUDITS_LEVEL, GROUP_QUEUES_LEVEL, GROUP_SETTLES_LEVEL, NEWEST
+from longhall.broker.feature_gates import (
+    GROUP_AUDITS_LEVEL,
+    GROUP_GROWTH_LEVEL,
+    GROUP_QUEUES_LEVEL,
+    GROUP_SETTLES_LEVEL,
+    NEWEST,
+    SPREAD_LEVEL,
+)
 from longhall.queues.settings import AmqpSettings, QueueSettings
 from longhall.queues.stamps import HEAD
 from longhall.topics.quota import UNLIMITED
@@ -33,6 +40,7 @@ class GroupFeature(Enum):
     PUSH = "AMQP consumers, to which a queue in another group pushes its messages"
     AUDITS = "audits, with the audit topic in the group of the queue"
     ARCHIVES = "topics that must be archived"
+    GROWTH = "queues that grow (parts_max)"
 
 
 # Dead letters go between groups by an outbox from level 6 on. They are not here, because inside one group the move is
@@ -41,6 +49,8 @@ SUPPORTED: Final[Mapping[GroupFeature, int]] = {
     GroupFeature.TRANSACTIONS: GROUP_SETTLES_LEVEL,
     GroupFeature.AUDITS: GROUP_AUDITS_LEVEL,
     GroupFeature.ARCHIVES: GROUP_QUEUES_LEVEL,
+    GroupFeature.PUSH: SPREAD_LEVEL,
+    GroupFeature.GROWTH: GROUP_GROWTH_LEVEL,
 }
 
 
@@ -68,7 +78,7 @@ def default_placement(
         a queue that AMQP declared, while groups lack PUSH                       hall
         an AMQP queue that is exclusive, deleted when unused, or has its own
             dead-letter exchange                                                 hall
-        a queue that grows (parts_max)                                           hall
+        a queue that grows (parts_max), while groups lack GROWTH                 hall
         a queue with an audit, while groups lack AUDITS or if its dead-letter
             queue, which it has to be with, is in several groups                 hall
         a queue with dead letters, while groups lack DEAD_LETTERS or if it
@@ -78,7 +88,7 @@ def default_placement(
         a queue whose rules count over all partitions: priorities, capacity,
             one-by-one, at-most-once, late_stamped, deduplication unless it is
             inside a FIFO group, FIFO with deduplication over the queue; or a
-            queue with an audit                                                  share
+            queue with an audit, or one that grows                               share
         a topic with a quota                                                     share
         anything else                                                            parts
     """
@@ -86,7 +96,7 @@ def default_placement(
         return IN_THE_HALL if hosts < 2 else _place_topic(partitions, configuration, supports)
     if settings.amqp is not None and (not supports(GroupFeature.PUSH) or _belongs_to_hall(settings.amqp)):
         return IN_THE_HALL
-    if settings.parts_max > settings.partitions:
+    if settings.parts_max > settings.partitions and not supports(GroupFeature.GROWTH):
         return IN_THE_HALL
     follows = letters is not None and follows_letters(settings, supports)
     if settings.audit != "off":
@@ -121,6 +131,7 @@ def _is_divisible(settings: QueueSettings) -> bool:
         repeats = settings.deduplication == "off"
     return (
         repeats
+        and settings.parts_max <= settings.partitions
         and settings.priorities == 1
         and not (settings.messages_max or settings.bytes_max)
         and not settings.one_by_one

@@ -80,6 +80,8 @@ GROUP_SETTLES_LEVEL: Final = 9  # Transactions that settle messages of queues in
 SEGMENT_CLOSED_LEVEL: Final = 9  # The event that closes an active segment.
 TENANT_SEALING_LEVEL: Final = 9  # Tenants whose queues and topics are sealed without further word.
 ENDED_SESSIONS_LEVEL: Final = 9  # Sessions of browsers that have logged out, in the directory.
+GROUP_GROWTH_LEVEL: Final = 9  # Queues that grow in other replication groups.
+SPREAD_LEVEL: Final = 9  # Queues that AMQP declared are spread by default.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -149,6 +151,19 @@ def check_group_archives(hall: Hall) -> None:
     """
     if hall.replica is not None and hall.feature_level < GROUP_QUEUES_LEVEL:
         raise _too_low(hall, Code.INVALID_CONFIGURATION, "archived topics in groups need", GROUP_QUEUES_LEVEL)
+
+
+def check_group_growth(hall: Hall) -> None:
+    """Raises INVALID_CONFIGURATION for queues that grow in other groups below their feature level: a group of the
+    version before has no parts that it is told to open.
+    """
+    if not may_grow_in_groups(hall):
+        raise _too_low(hall, Code.INVALID_CONFIGURATION, "queues that grow in groups need", GROUP_GROWTH_LEVEL)
+
+
+def may_grow_in_groups(hall: Hall) -> bool:
+    """True if every group changes the parts of its queues as the leader of the hall says."""
+    return hall.replica is None or hall.feature_level >= GROUP_GROWTH_LEVEL
 
 
 def may_place_retries(hall: Hall) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from longhall.broker.queues.sending.publication import Publication
 from longhall.cluster.placement import move_operations as moves
+from longhall.cluster.placement import part_operations as parts
 from longhall.cluster.placement import topic_operations as topics
 from longhall.cluster.placement import transaction_operations as transactions
 from longhall.cluster.rpc.operation import Operation
@@ -395,6 +396,8 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     moves.CompleteCopy: INTERNAL,
     moves.ProveCopy: INTERNAL,
     moves.DiscardCopy: INTERNAL,
+    parts.MeasureParts: INTERNAL,
+    parts.ChangeParts: INTERNAL,
 }
 
 

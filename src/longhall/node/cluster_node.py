@@ -37,11 +37,14 @@ from longhall.cluster.placement.group_balancer import GroupBalancer
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_measures import sizes_of, traffic_of
 from longhall.cluster.placement.group_moves import serve_moves
+from longhall.cluster.placement.group_parts import GroupParts
 from longhall.cluster.placement.group_reconciler import GroupReconciler
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
+from longhall.cluster.placement.part_operations import ChangeParts, MeasureParts
 from longhall.cluster.placement.partition_balancer import PartitionBalancer
 from longhall.cluster.placement.partition_mover import PartitionMover
+from longhall.cluster.placement.placed_resizer import PlacedResizer
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
     ListPlacedQueues,
@@ -137,6 +140,7 @@ class ClusterNode:
         self.map: ClusterMap | None = None  # where every partition is;
         self.balancer: GroupBalancer | None = None
         self.mover: PartitionMover | None = None
+        self.resizer: PlacedResizer | None = None
         self.main: GroupClient | None = None  # in a wing, the client of the main hall.
         if place.wing is None:
             self.group_directory = GroupReconciler(
@@ -161,6 +165,7 @@ class ClusterNode:
             assert node.service.sessions is not None
             placed = PlacedQueues(self.group_directory, partial(placed_queue, hall), node.service.sessions)
             node.service.place(placed)
+            self.resizer = PlacedResizer(hall, self.group_directory, node.queues.resizer)
             node.queues.consumers.join(HallQueueEnds(node.service))
             node.queues.outbox.connect(OutboxCalls(node.service.dispatch))
             QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
@@ -238,6 +243,8 @@ class ClusterNode:
             self.balancer.start()
         if self.mover is not None:
             self.mover.start()
+        if self.resizer is not None:
+            self.resizer.start()
         if self.place.wing is not None:
             self._watch = self.place.root.watch_wings(self._wings_changed)
 
@@ -283,6 +290,8 @@ class ClusterNode:
             self.balancer.close()
         if self.mover is not None:
             self.mover.close()
+        if self.resizer is not None:
+            self.resizer.close()
         for others in (self.group_directory, self.main):
             if others is not None:
                 await others.close()
@@ -549,6 +558,9 @@ class ClusterNode:
         broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
         broker.also(MeasureTopics, lambda op, caller: sizes_of(self._node.hall, op.names))
         serve_moves(self._node.hall, broker)
+        parts = GroupParts(self._node.hall, self._node.queues.resizer)
+        broker.also(MeasureParts, lambda op, caller: parts.measure(op))
+        broker.also(ChangeParts, lambda op, caller: parts.change(op))
         broker.also(MeasureTraffic, lambda op, caller: traffic_of(self._node.hall))
         self._node.service.store(topics)
 

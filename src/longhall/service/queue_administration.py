@@ -21,6 +21,7 @@ from longhall.broker.default_placement import (
 )
 from longhall.broker.feature_gates import (
     check_group_audits,
+    check_group_growth,
     check_group_queues,
     check_outbox,
     check_placement,
@@ -36,6 +37,7 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
 from longhall.queues.audit import SUFFIX as AUDIT
 from longhall.queues.messages import Delivery, MoveTask, QueueView
+from longhall.queues.placed_parts import check_lanes as check_growing_lanes
 from longhall.queues.settings import QueueSettings
 from longhall.service import queue_operations as ops
 from longhall.service.local import LocalBroker
@@ -125,6 +127,7 @@ class QueueAdministration:
             partitions = max(settings.partitions, len(groups))
             settings = msgspec.structs.replace(settings, wings=tuple(groups), partitions=partitions)
             self._check_audit(settings)
+            self._check_growth(settings)
         self._check_letters(op.queue, settings)
         view = await self._queues.create(op.queue, settings, op.deleted_before_ms)
         if groups:
@@ -181,6 +184,7 @@ class QueueAdministration:
             )
             check_queue(settings)
             self._check_audit(settings)
+            self._check_growth(settings)
         self._check_letters(op.queue, settings)
         await self._queues.configure(op.queue, settings)
         queue = self._placed.find(op.queue)
@@ -245,6 +249,11 @@ class QueueAdministration:
     def _check_audit(self, settings: QueueSettings) -> None:
         if settings.audit != "off":
             check_group_audits(self._hall)
+
+    def _check_growth(self, settings: QueueSettings) -> None:
+        if settings.parts_max > settings.partitions:
+            check_group_growth(self._hall)
+            check_growing_lanes(settings)
 
     def _side_topic(self, name: str, settings: QueueSettings) -> Topic | None:
         """A side topic of a queue that is about to be created, if it exists already: it outlives its queue."""

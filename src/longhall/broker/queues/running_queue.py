@@ -216,7 +216,7 @@ class RunningQueue(Listener):
             turn = self._turn
         lane = lanes[turn % parts]
         if lane.elsewhere:  # A wing stores only some of the partitions.
-            own = [one for one in lanes if not one.elsewhere]
+            own = [one for one in lanes[:parts] if not one.elsewhere]
             lane = own[turn % len(own)]
         return lane
 

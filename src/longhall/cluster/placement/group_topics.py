@@ -79,7 +79,7 @@ class GroupTopics:
 
     async def _change(self, topic: Topic, spec: TopicSpec) -> None:
         await apply_moves(self._hall, topic, spec.configuration)
-        if len(topic.partitions) < spec.partitions:
+        if len(topic.partitions) < spec.partitions and not _grows(topic, spec):
             await add_partitions(self._hall, spec.name, spec.partitions)
         if spec.queue is not None:
             await self._apply_queue(spec.name, spec.queue)
@@ -156,3 +156,8 @@ class GroupTopics:
             queue=entry.settings if entry is not None and is_owned else None,
             queues=over or msgspec.UNSET,
         )
+
+
+def _grows(topic: Topic, spec: TopicSpec) -> bool:
+    """True if the resizer of the hall changes the number of parts, in steps of its own."""
+    return topic.open > 0 or (spec.queue is not None and spec.queue.parts_max > spec.queue.partitions)

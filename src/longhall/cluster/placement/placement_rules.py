@@ -133,9 +133,7 @@ def lane_of(settings: QueueSettings, message: Outgoing, turn: int) -> int:
 def check_queue(settings: QueueSettings) -> None:
     """Raises INVALID_CONFIGURATION for settings that a queue in several logs cannot honour."""
     wrong = ""
-    if settings.parts_max > settings.partitions:
-        wrong = "A queue in wings has as many parts as it is made with: leave parts_max away."
-    elif settings.amqp is not None and settings.amqp.letters_exchange is not None:
+    if settings.amqp is not None and settings.amqp.letters_exchange is not None:
         wrong = "The hall has the exchanges: a queue whose dead letters go through an exchange is kept by the hall."
     elif settings.placement not in (ANY_HOST, PARTS):
         return

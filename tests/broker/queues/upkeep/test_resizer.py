@@ -193,7 +193,9 @@ def test_a_waiting_receiver_gets_messages_of_new_parts() -> None:
 async def send_by_itself(queues: Queues, number: int, *bodies: str) -> None:
     """As a Kafka producer does, to a partition of its choice."""
     life = queues.life
-    batch = build_batch([Record(at, 0, b"k", body.encode(), ()) for at, body in enumerate(bodies)])
+    batch = build_batch(
+        [Record(at, life.hall.time.now_ms(), b"k", body.encode(), ()) for at, body in enumerate(bodies)]
+    )
     assert send(life.hall, life.partition("q", number), batch, 0, len(batch), connection=7).code is None
     await life.sync()
 

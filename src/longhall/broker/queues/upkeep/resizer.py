@@ -10,12 +10,16 @@ another leader, the resizer continues from there. State that is only in memory d
 Kafka clients choose the part themselves, by the number of parts that they know. A mark is written when a client is seen
 to know more parts than before. The protocol cannot shrink a topic: so a queue shrinks only when no such client has sent
 for a while, and a client that sends meanwhile, or to a hidden part, opens all parts again. No send is refused.
+
+Queues in other replication groups are resized by the leader of the hall (`cluster.placement.placed_resizer`), with the
+steps of this module in the hall and in each group.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Final, final
 
 from longhall.broker.background import cancel
@@ -81,7 +85,7 @@ class Resizer:
                 self._forget()
 
     def _is_resized(self, queue: RunningQueue) -> bool:
-        return queue.grows or (queue.open_parts > 0 and queue.entry.owns_topic)
+        return not queue.settings.wings and is_resizable(queue)
 
     def _forget(self) -> None:
         """Drop the state of deleted queues and topics."""
@@ -110,40 +114,48 @@ class Resizer:
         if parts > topic.open_count:
             self.change(topic, parts, max(parts, topic.shown_count), topic.chosen)
         elif parts < topic.open_count:
-            if self._is_quiet(topic, now_ms) and topic.shown_count == topic.open_count:
+            if self.is_quiet(topic) and topic.shown_count == topic.open_count:
                 self.change(topic, parts, topic.shown_count, topic.chosen)
                 self._calm_since_ms.pop(queue.number, None)  # The next halving waits as long again.
         if topic.shown_count > topic.open_count and self._is_drained(topic):
-            if topic.topic_id in self._senders:
-                self._senders[topic.topic_id].forget()
-            self.change(topic, topic.open_count, topic.open_count, False)
+            self.hide(topic)
 
-    def _is_quiet(self, topic: Topic, now_ms: int) -> bool:
+    def is_quiet(self, topic: Topic) -> bool:
         """True if all clients that choose partitions have refreshed their metadata by now."""
-        return not topic.chosen or now_ms - self._chosen_ms.get(topic.topic_id, self._began_ms) >= CHOSEN_QUIET_MS
+        chosen_ms = self._chosen_ms.get(topic.topic_id, self._began_ms)
+        return not topic.chosen or self._hall.time.now_ms() - chosen_ms >= CHOSEN_QUIET_MS
 
-    def _is_drained(self, topic: Topic) -> bool:
-        """True if all queues and consumer groups have finished the closed parts."""
-        hall = self._hall
-        going = hall.routes[topic.name][topic.open_count : topic.shown_count]
-        for partition in going:
+    def closed_ends(self, topic: Topic) -> dict[int, int]:
+        """The ends of the closed parts that clients still see, by partition."""
+        going = self._hall.routes[topic.name][topic.open_count : topic.shown_count]
+        return {one.number: one.log.next_offset for one in going if not one.elsewhere}
+
+    def are_queues_done(self, topic: Topic) -> bool:
+        """True if all queues have finished the closed parts."""
+        for partition in self._hall.routes[topic.name][topic.open_count : topic.shown_count]:
             end = partition.log.next_offset
             if partition.high_watermark < end:
                 return False
-            for queue in hall.queues_on(topic.topic_id):
+            for queue in self._hall.queues_on(topic.topic_id):
                 if queue.queue.cursor(partition.log.partition).floor() < end:
                     return False
-        if self._looks < self._ask_readers.get(topic.topic_id, 0):
+        return True
+
+    def _is_drained(self, topic: Topic) -> bool:
+        """True if all queues and consumer groups have finished the closed parts."""
+        if not self.are_queues_done(topic) or self._looks < self._ask_readers.get(topic.topic_id, 0):
             return False
         self._ask_readers[topic.topic_id] = self._looks + READERS_LOOKS
-        places = [(topic.name, partition.number) for partition in going]
-        for groups in hall.groups:
-            for line in groups.list_groups():
-                for row in groups.fetch_offsets(line.group_id, places, False):
-                    if 0 <= row.offset < hall.routes[topic.name][row.partition].log.next_offset:
-                        return False
+        if not are_readers_done(self._hall, topic, self.closed_ends(topic)):
+            return False
         del self._ask_readers[topic.topic_id]
         return True
+
+    def hide(self, topic: Topic) -> bool:
+        """Let clients see no closed parts any more. False if that is not possible now."""
+        if topic.topic_id in self._senders:
+            self._senders[topic.topic_id].forget()
+        return self.change(topic, topic.open_count, topic.open_count, False)
 
     def change(self, topic: Topic, open: int, shown: int, chosen: bool) -> bool:
         """Change the numbers of open and shown parts. False if that is not possible now."""
@@ -193,6 +205,22 @@ class Resizer:
             if queue.entry.owns_topic:
                 return queue.settings.partitions
         return len(topic.partitions)
+
+
+def is_resizable(queue: RunningQueue) -> bool:
+    """True if the number of parts of this queue changes, or has changed."""
+    return queue.grows or (queue.open_parts > 0 and queue.entry.owns_topic)
+
+
+def are_readers_done(hall: Hall, topic: Topic, ends: Mapping[int, int]) -> bool:
+    """True if all consumer groups have committed these ends of partitions, or nothing in them."""
+    places = [(topic.name, partition) for partition in ends]
+    for groups in hall.groups:
+        for line in groups.list_groups():
+            for row in groups.fetch_offsets(line.group_id, places, False):
+                if 0 <= row.offset < ends[row.partition]:
+                    return False
+    return True
 
 
 def mark_all(queues: list[RunningQueue]) -> list[tuple[RunningQueue, Marked]] | None:
