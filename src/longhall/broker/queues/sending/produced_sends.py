@@ -212,7 +212,7 @@ class ProducedSends:
     def _answer_repeat(self, batch: ProducedBatch, plan: ProducedRecords, sent: Sent) -> None:
         """A batch of nothing but repeats is answered with the offset of the first message, and its retry likewise."""
         first = plan.repeats[0]
-        number = batch.partition.log.partition
+        number = batch.partition.lane
         if first is None or first.lane != number:
             return
         sent.base_offset = first.sequence
