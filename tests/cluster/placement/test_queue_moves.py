@@ -303,7 +303,7 @@ def test_a_queue_that_moves_can_be_deleted_and_made_again() -> None:
     ("settings", "reason"),
     [
         ({"whole_bytes_max": 1 << 20}, "chunks"),
-        ({"parts_max": 4}, "grows"),
+        ({"parts_max": 4, "messages_max": 100}, "grows"),
         ({"audit": "deliveries"}, "audit"),
         ({"placement": "parts"}, "several groups"),
     ],
