@@ -1,8 +1,8 @@
 """The scenario `queue-moves`: a FIFO queue moves between a hall and two wings of one replica each.
 
 The groups are killed and lose their power all the time, a tenth of all calls is lost, and clients often ask a group
-that does not serve the queue. Senders repeat what they have no answer to, under the same deduplication id; receivers hold
-their leases across moves, and settle, extend or return with the receipts that they have.
+that does not serve the queue. Senders repeat what they have no answer to, under the same deduplication id; receivers
+hold their leases across moves, and settle or return with the receipts that they have.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A queue moves between replication groups of a real cluster, under boto3: consumers hold leases across the move, and the
-leader of the hall, which is the source, is killed during the copy.
+"""A queue moves between replication groups of a real cluster, under boto3.
+
+Consumers hold leases across the move, and the leader of the hall, which is the source, is killed during the copy.
 """
 
 from __future__ import annotations
