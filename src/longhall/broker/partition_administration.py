@@ -23,7 +23,7 @@ from longhall.broker.system_topics import refuse_system_topic
 from longhall.broker.topic_administration import commit_event, must_lead
 from longhall.broker.waiting import Commit
 from longhall.errors import Code, LonghallError
-from longhall.names import SYSTEM_TOPICS
+from longhall.names import SETTLE_GROUP, SYSTEM_TOPICS
 from longhall.queues.audit import SUFFIX as DELIVERIES
 from longhall.topics.partition_moves import (
     MovePhase,
@@ -96,6 +96,9 @@ async def cancel_moves(hall: Hall, name: str, partitions: Iterable[int] | None =
 async def fence(hall: Hall, topic: Topic, move: PartitionMove) -> PartitionMove:
     """The source refuses clients from now on. Returns the new step."""
     movable_topic(hall, topic.name)  # A queue may consume it by now.
+    group_id = SETTLE_GROUP + topic.name
+    if owned_queue(hall, topic) is not None and hall.groups_of(group_id).has_pending(group_id):
+        raise LonghallError(Code.NOT_READY, "open transactions settle messages of the queue")
     record = decide_fence(_current(hall, topic, move), *_unit(hall, topic, move))
     await _commit(hall, topic, record)
     return _step(record, move)
