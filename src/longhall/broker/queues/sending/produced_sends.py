@@ -128,7 +128,7 @@ class ProducedSends:
         answered = check_producer(hall, batch, now_ms)
         if answered is not None:
             if answered.code is None:
-                key = (batch.partition.log.partition, batch.header.producer_id, batch.header.base_sequence)
+                key = (batch.partition.lane, batch.header.producer_id, batch.header.base_sequence)
                 answered.base_offset = self._repeats.get(key, answered.base_offset)
             return answered
         try:
