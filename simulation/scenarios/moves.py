@@ -20,6 +20,7 @@ from simulation.replicas.group_processes import GroupProcesses
 from simulation.scenarios.cluster_run import ClusterRun
 from simulation.scenarios.group_moves import moves
 from simulation.scenarios.machine import Starter
+from simulation.scenarios.queue_moves import queue_moves
 from simulation.scenarios.run_result import RunResult, Scenario
 from simulation.world import Simulation
 
@@ -133,4 +134,8 @@ async def partition_moves(simulation: Simulation, starter: Starter) -> RunResult
     return played
 
 
-MOVE_SCENARIOS: Final[dict[str, Scenario]] = {"partition-moves": partition_moves, "moves": moves}
+MOVE_SCENARIOS: Final[dict[str, Scenario]] = {
+    "partition-moves": partition_moves,
+    "moves": moves,
+    "queue-moves": queue_moves,
+}

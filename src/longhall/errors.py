@@ -78,6 +78,7 @@ class Code(enum.Enum):
     QUEUE_EXISTS = "queue-exists"  # With other settings.
     QUEUE_DELETED_RECENTLY = "queue-deleted-recently"  # For doors that do not want a name to be used again at once.
     QUEUE_FULL = "queue-full"
+    QUEUE_MOVED = "queue-moved"  # Another replication group has it, or will have it in a moment: find it again.
     INVALID_RECEIPT = "invalid-receipt"  # Not one of ours, or of another queue.
     RECEIPT_OF_OTHER_VERSION = "receipt-of-other-version"  # Well formed, but not as this version writes them.
     RECEIPT_SUPERSEDED = "receipt-superseded"  # The message has been given to somebody else since.

@@ -13,6 +13,8 @@ from longhall.broker.configuration import TopicOptions, check, resolve
 from longhall.broker.events import (
     BrokersConfigured,
     CatalogueEvent,
+    CopyCompleted,
+    CopyLogMade,
     LaneDropped,
     LaneMade,
     PartitionRenewed,
@@ -24,6 +26,7 @@ from longhall.broker.events import (
     QueueConfigured,
     QueueDeclared,
     QueueRemoved,
+    QueueRenewed,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
@@ -221,9 +224,13 @@ class Catalogue:
                 name = self.queues.by_id[event.queue_id].name
                 self.queues.apply(event)
                 self.exchanges.queue_removed(names_of(name)[0], name)
-            case QueueDeclared() | QueueConfigured() | LaneMade() | LaneDropped():
+            case QueueRenewed():
                 self.queues.apply(event)
-                if isinstance(event, LaneMade):
+                self.by_id[self.queues.by_id[event.queue_id].topic_id].partitions = list(event.partitions)
+                self.next_partition = max(self.next_partition, event.partitions[-1] + 1)
+            case QueueDeclared() | QueueConfigured() | LaneMade() | LaneDropped() | CopyLogMade() | CopyCompleted():
+                self.queues.apply(event)
+                if isinstance(event, LaneMade | CopyLogMade):
                     self.next_partition = max(self.next_partition, event.partition + 1)
                 elif isinstance(event, QueueDeclared):
                     self.next_partition = max(self.next_partition, event.number + 1)

@@ -132,6 +132,31 @@ class LaneDropped(_Event, frozen=True, tag="lane-dropped"):
     partition: int
 
 
+class CopyLogMade(_Event, frozen=True, tag="copy-log-made"):
+    """A queue that moves here has a log for the copy of the hidden log `lane` of its source."""
+
+    queue_id: bytes
+    partition: int
+    lane: int
+
+
+class CopyCompleted(_Event, frozen=True, tag="copy-completed"):
+    """The copies of all logs of a queue are complete. `lanes` has its hidden logs by partition id, with their purpose;
+    `numbers` the lane of each log, by partition id. Other copies of hidden logs are gone.
+    """
+
+    queue_id: bytes
+    lanes: dict[int, str]
+    numbers: dict[int, int]
+
+
+class QueueRenewed(_Event, frozen=True, tag="queue-renewed"):
+    """A queue begins again with empty logs under these ids: its messages moved to another group, or do not come."""
+
+    queue_id: bytes
+    partitions: list[int]
+
+
 class PartsMade(_Event, frozen=True, tag="parts-made"):
     """A log for the chunks of one large message, in this shard. It belongs to no queue, because messages can move."""
 
@@ -159,6 +184,9 @@ CatalogueEvent = (
     | QueueRemoved
     | LaneMade
     | LaneDropped
+    | CopyLogMade
+    | CopyCompleted
+    | QueueRenewed
     | PartsMade
     | PartsDropped
     | VirtualHostAdded
@@ -200,7 +228,14 @@ class ProducersCopied(_Event, frozen=True, tag="producers-copied"):
     state: dict[str, Any]
 
 
-PartitionEvent = LogTrimmed | SegmentsDropped | SegmentClosed | ProducersCopied
+class OffsetsSkipped(_Event, frozen=True, tag="offsets-skipped"):
+    """The copy of a partition goes on at this offset: its source has nothing before it."""
+
+    partition: int
+    next_offset: int
+
+
+PartitionEvent = LogTrimmed | SegmentsDropped | SegmentClosed | ProducersCopied | OffsetsSkipped
 
 
 class EpochStarted(_Event, frozen=True, tag="epoch-started"):

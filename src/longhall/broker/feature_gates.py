@@ -82,6 +82,7 @@ TENANT_SEALING_LEVEL: Final = 9  # Tenants whose queues and topics are sealed wi
 ENDED_SESSIONS_LEVEL: Final = 9  # Sessions of browsers that have logged out, in the directory.
 GROUP_GROWTH_LEVEL: Final = 9  # Queues that grow in other replication groups.
 SPREAD_LEVEL: Final = 9  # Queues that AMQP declared are spread by default.
+QUEUE_MOVES_LEVEL: Final = 9  # Queues, and compacted topics, that move between replication groups.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
 
@@ -224,6 +225,12 @@ def check_moves(hall: Hall) -> None:
     """Raises NOT_READY for moves of partitions below their feature level."""
     if hall.replica is not None and hall.feature_level < MOVES_LEVEL:
         raise _too_low(hall, Code.NOT_READY, "moves of partitions need", MOVES_LEVEL)
+
+
+def check_queue_moves(hall: Hall) -> None:
+    """Raises NOT_READY for moves of queues and compacted topics below their feature level."""
+    if hall.replica is not None and hall.feature_level < QUEUE_MOVES_LEVEL:
+        raise _too_low(hall, Code.NOT_READY, "moves of queues need", QUEUE_MOVES_LEVEL)
 
 
 def may_map(hall: Hall) -> bool:

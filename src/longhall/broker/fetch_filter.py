@@ -51,7 +51,7 @@ async def filter_batches(wanted: list[PartitionFetch], filter: Filter) -> None:
     """Remove the messages that do not match from each result."""
     for one in wanted:
         if one.partition is not None and one.buffers:
-            kept = await _filtered(b"".join(one.buffers), one.partition.log.partition, filter)
+            kept = await _filtered(b"".join(one.buffers), one.partition.lane, filter)
             one.buffers = list(kept)
             one.size_bytes = sum(len(batch) for batch in kept)
 

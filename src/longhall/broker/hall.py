@@ -17,6 +17,7 @@ from typing import Any, Final, final
 
 from mypy_extensions import mypyc_attr
 
+from longhall.broker import queue_logs
 from longhall.broker.background import BackgroundTasks
 from longhall.broker.catalogue import Catalogue, Topic
 from longhall.broker.commits import Commits
@@ -24,6 +25,8 @@ from longhall.broker.configuration import hidden_options
 from longhall.broker.events import (
     BrokersConfigured,
     CatalogueEvent,
+    CopyCompleted,
+    CopyLogMade,
     LaneDropped,
     LaneMade,
     PartitionRenewed,
@@ -34,6 +37,7 @@ from longhall.broker.events import (
     QueueConfigured,
     QueueDeclared,
     QueueRemoved,
+    QueueRenewed,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
@@ -46,6 +50,7 @@ from longhall.broker.partition import Partition
 from longhall.broker.placement import GroupPlacement
 from longhall.broker.produced import ProducedBatch, Sent, TransactionVerifier
 from longhall.broker.queue_catalogue import QueueEntry
+from longhall.broker.queue_logs import HIDDEN_TOPIC
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
 from longhall.broker.traffic import Traffic
@@ -71,10 +76,6 @@ from longhall.topics.transactions import Transactions
 from longhall.world.ports import World
 
 NODE_ID: Final = 1
-HIDDEN_TOPIC: Final = bytes(16)  # The topic id of logs that no topic has: delays, priority levels, chunks.
-LEVEL: Final = (
-    "priority:"  # The purpose of a queue's own log: this prefix and the priority level; else delayed messages.
-)
 TAIL_PARTITION_BYTES_MAX: Final = 256 * 1024  # A larger tail is written to its segment.
 WAL_KEPT_CHECKPOINTS: Final = 3  # The ring of the log has room for entries during a checkpoint.
 EVENT_ROOM_BYTES: Final = 4 * 1024 * 1024  # Of the write-ahead log, reserved for events.
@@ -92,6 +93,9 @@ class HallObserver:
 
     def transaction_changed(self) -> None:
         """A send has changed the state of a transaction."""
+
+    def queue_placed(self, queue: RunningQueue) -> None:
+        """This group serves a queue from now on, or does not any more; not called in a replay."""
 
     def brokers_configured(self) -> None:
         """The configuration of this broker may have changed."""
@@ -324,6 +328,8 @@ class Hall:
             self._drop_topic(event.topic_id, replayed)
         elif isinstance(event, QueueRemoved):
             self._drop_queue(event.queue_id)
+        elif isinstance(event, CopyCompleted | QueueRenewed):
+            queue_logs.drop_unused(self, event)
         self.catalogue.apply(event, replayed)
         if isinstance(event, (TopicCreated, TopicDeleted, PartitionsAdded, PartitionsMapped)):
             self.topics_version += 1
@@ -345,6 +351,7 @@ class Hall:
                     partition.configure(topic.options)
                 for partition in self.routes[topic.name]:
                     partition.place(topic.options, self.options.wing)
+                self._place_queue(topic, replayed)
             case BrokersConfigured():
                 self._use_configuration()
             case QueueDeclared():
@@ -356,15 +363,22 @@ class Hall:
                 for queue in self.queues.values():
                     queue.follow_settings()
             case LaneMade():
-                self._add_log(self.catalogue.queues.by_id[event.queue_id], event.partition, event.key)
+                queue_logs.add_log(self, self.catalogue.queues.by_id[event.queue_id], event.partition, event.key)
             case LaneDropped():
-                self._drop_hidden(self.catalogue.queues.by_id[event.queue_id], event.partition)
+                queue_logs.drop_hidden(self, self.catalogue.queues.by_id[event.queue_id], event.partition)
+            case CopyLogMade():
+                entry = self.catalogue.queues.by_id[event.queue_id]
+                queue_logs.add_copy(self, entry, event.partition, event.lane)
+            case CopyCompleted():
+                queue_logs.use_copies(self, self.catalogue.queues.by_id[event.queue_id])
+            case QueueRenewed():
+                queue_logs.renew_logs(self, self.catalogue.queues.by_id[event.queue_id])
             case PartsMade():
-                self._add_parts(event.partition, event.shard)
+                queue_logs.add_parts(self, event.partition, event.shard)
             case PartsDropped():
                 parts = self.partitions.get(event.partition)
                 if parts is not None:
-                    self._drop_partition(parts)
+                    self.drop_partition(parts)
             case _:
                 pass
 
@@ -380,9 +394,11 @@ class Hall:
         for entry in self.catalogue.queues.by_name.values():
             self._add_queue(entry)
             for number, key in entry.lanes.items():
-                self._add_log(entry, number, key)
+                queue_logs.add_log(self, entry, number, key)
+            for lane, number in entry.copies.items():
+                queue_logs.add_copy(self, entry, number, lane)
         for number, shard in self.catalogue.parts.items():
-            self._add_parts(number, shard)
+            queue_logs.add_parts(self, number, shard)
 
     def name_broker(self, number: int) -> None:
         """Set the number of this broker, before recovery: its own configurations hold here."""
@@ -424,14 +440,23 @@ class Hall:
         topic = self.catalogue.by_id[topic_id]
         route = self.routes[topic.name]
         for number in numbers:
-            partition = self._new_partition(topic, len(route), number)
+            partition = self.new_partition(topic, len(route), number)
             route.append(partition)
             for queue in queues:
                 queue.add_lane(partition)
         for partition in route:
             partition.place(topic.options, self.options.wing)
+        self._place_queue(topic, True)
 
-    def _new_partition(self, topic: Topic, number: int, partition_id: int) -> Partition:
+    def _place_queue(self, topic: Topic, replayed: bool) -> None:
+        """Tell the queue that owns a topic where it is served now."""
+        entry = self.catalogue.queues.by_name.get(topic.name)
+        queue = self.queues.get(entry.number) if entry is not None and entry.topic_id == topic.topic_id else None
+        if queue is not None and queue.entry.owns_topic and queue.follow_place(self.options.wing) and not replayed:
+            for observer in self.observers:
+                observer.queue_placed(queue)
+
+    def new_partition(self, topic: Topic, number: int, partition_id: int) -> Partition:
         shard = self.shards[topic.shard or 1 + partition_id % (len(self.shards) - 1)]
         options = topic.options
         log = PartitionLog(self.files, partition_id, options.segment_bytes, options.segment_ms_of(partition_id))
@@ -441,8 +466,8 @@ class Hall:
 
     def _renew_partition(self, event: PartitionRenewed) -> None:
         topic = self.catalogue.by_id[event.topic_id]
-        self._drop_partition(self.routes[topic.name][event.number])
-        new = self.routes[topic.name][event.number] = self._new_partition(topic, event.number, event.partition)
+        self.drop_partition(self.routes[topic.name][event.number])
+        new = self.routes[topic.name][event.number] = self.new_partition(topic, event.number, event.partition)
         new.place(topic.options, self.options.wing)
 
     def _follow_map(self, topic_id: bytes) -> None:
@@ -457,8 +482,11 @@ class Hall:
         route = self.routes[topic.name]
         queue = RunningQueue(entry, route[0].shard, self.queue_secret)
         for partition in route:
+            partition.lane = entry.numbers.get(partition.log.partition, partition.lane)
             queue.add_lane(partition)
         self.queues[entry.number] = queue
+        if entry.owns_topic:
+            queue.follow_place(self.options.wing)
         if topic.open:
             self._follow_map(topic.topic_id)
         state = self._undeclared_queues.pop(entry.number, None)
@@ -474,33 +502,6 @@ class Hall:
             else:
                 self._undeclared_queues[number] = state
 
-    def _add_log(self, entry: QueueEntry, number: int, key: str) -> None:
-        """Create a hidden log of a queue: for a priority level, or for delayed messages."""
-        if not key.startswith(LEVEL):
-            self._add_hidden(entry, number)
-            return
-        queue = self.queues[entry.number]
-        options = self.catalogue.by_id[entry.topic_id].options
-        log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
-        level = int(key.removeprefix(LEVEL))
-        partition = Partition(f"{entry.name}#{number}", HIDDEN_TOPIC, -level, queue.shard, log, options)
-        self.partitions[number] = partition
-        queue.add_lane(partition)
-
-    def _add_hidden(self, entry: QueueEntry, number: int) -> None:
-        queue = self.queues[entry.number]
-        options = hidden_options(self.options)
-        log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
-        partition = Partition(f"{entry.name}#{number}", HIDDEN_TOPIC, 0, queue.shard, log, options)
-        self.partitions[number] = partition
-        queue.add_hidden(partition)
-
-    def _add_parts(self, number: int, shard: int) -> None:
-        """Create a chunk log of a large message; no queue consumes it."""
-        options = hidden_options(self.options)
-        log = PartitionLog(self.files, number, options.segment_bytes, options.segment_ms)
-        self.partitions[number] = Partition(f"#{number}", HIDDEN_TOPIC, 0, self.shards[shard], log, options)
-
     def _drop_queue(self, queue_id: bytes) -> None:
         entry = self.catalogue.queues.by_id[queue_id]
         queue = self.queues.pop(entry.number)
@@ -508,16 +509,10 @@ class Hall:
         for partition in queue.lanes.values():
             partition.listeners.remove(queue)
         for partition in [*queue.hidden.values(), *queue.levels.values()]:
-            self._drop_partition(partition)
+            self.drop_partition(partition)
         queue.waiters.wake(len(queue.waiters))
 
-    def _drop_hidden(self, entry: QueueEntry, number: int) -> None:
-        partition = self.partitions.get(number)
-        self.queues[entry.number].drop_hidden(number)
-        if partition is not None:
-            self._drop_partition(partition)
-
-    def _drop_partition(self, partition: Partition) -> None:
+    def drop_partition(self, partition: Partition) -> None:
         """Remove a partition; the next checkpoint removes its files."""
         partition.deleted = True
         del self.partitions[partition.log.partition]
@@ -529,7 +524,7 @@ class Hall:
     def _drop_topic(self, topic_id: bytes, replayed: bool) -> None:
         topic = self.catalogue.by_id[topic_id]
         for partition in self.routes.pop(topic.name):
-            self._drop_partition(partition)
+            self.drop_partition(partition)
         self.topic_traffic.pop(topic.name, None)
         if not replayed:  # The events that observers wrote are replayed from the log.
             for observer in self.observers:

@@ -30,7 +30,7 @@ def has_large(hall: Hall, wanted: list[PartitionFetch]) -> bool:
         return False
     for one in wanted:
         if one.partition is not None and one.buffers:
-            lane = one.partition.log.partition
+            lane = one.partition.lane
             if any(messages.has_lane(lane) for messages in hall.chunked_messages):
                 return True
     return False
@@ -54,7 +54,7 @@ async def join_large(hall: Hall, wanted: list[PartitionFetch]) -> None:
     for one in wanted:
         if one.partition is None or not one.buffers or not has_large(hall, [one]):
             continue
-        batches, used_bytes = await _joined(hall, b"".join(one.buffers), one.partition.log.partition, left_bytes)
+        batches, used_bytes = await _joined(hall, b"".join(one.buffers), one.partition.lane, left_bytes)
         left_bytes = max(0, left_bytes - used_bytes)
         one.buffers = batches
         one.size_bytes = sum(len(batch) for batch in batches)

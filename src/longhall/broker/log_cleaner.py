@@ -64,7 +64,8 @@ class LogCleaner:
             if partition.has_priority_lanes:
                 await advance_scan(self._hall, partition)
             await self._settled.clean(partition)
-        if partition.options.compacts:
+        # A copy might have an old value, and never get the tombstone that was removed meanwhile.
+        if partition.options.compacts and partition.options.moves.of(partition.number) is None:
             await self._compact(partition)
 
     async def _retain(self, partition: Partition) -> None:

@@ -60,6 +60,7 @@ class Partition(Committable):
         self.number = number
         self.shard = shard
         self.log = log
+        self.lane = log.partition  # The number by which queues know the log. A log that was copied keeps its number.
         self.options = options
         self.traffic = Traffic()  # Shared with the other partitions of the topic.
         self.producers: ProducerTable | None = None

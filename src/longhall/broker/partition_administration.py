@@ -9,18 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import IN_THE_HALL, MOVES, PARTS, PLACEMENT, SHARE, WINGS
 from longhall.broker.events import TopicConfigured
-from longhall.broker.feature_gates import check_moves
+from longhall.broker.feature_gates import check_moves, check_queue_moves
 from longhall.broker.hall import Hall
-from longhall.broker.queues.upkeep.side_topics import RETRY
+from longhall.broker.queue_catalogue import QueueEntry
+from longhall.broker.queues.upkeep.side_topics import RETRY, existing_side_topics
+from longhall.broker.queues.write import together
 from longhall.broker.system_topics import refuse_system_topic
 from longhall.broker.topic_administration import commit_event, must_lead
+from longhall.broker.waiting import Commit
 from longhall.errors import Code, LonghallError
-from longhall.names import SYSTEM_TOPICS
+from longhall.names import SETTLE_GROUP, SYSTEM_TOPICS
 from longhall.queues.audit import SUFFIX as DELIVERIES
 from longhall.topics.partition_moves import (
+    MovePhase,
     MoveRecord,
     PartitionMove,
     decide_begin,
@@ -43,12 +49,18 @@ async def begin_moves(hall: Hall, name: str, targets: Mapping[int, int]) -> int:
     topic = movable_topic(hall, name)
     check_moves(hall)
     record, owners = topic.options.moves, owners_of(topic.options.wings, len(topic.partitions))
+    if owned_queue(hall, topic) is not None or topic.options.compacts:
+        check_queue_moves(hall)
     wanted: dict[int, int] = {}
     for partition, target in targets.items():
         move = record.of(partition)
         is_there = 0 <= partition < len(owners) and owners[partition] == target and move is None
         if not is_there and (move is None or move.target != target):
             wanted[partition] = target
+    if wanted and owned_queue(hall, topic) is not None:
+        groups = {targets.get(partition, owner) for partition, owner in enumerate(owners)}
+        if len(groups) > 1:
+            raise LonghallError(Code.INVALID_REQUEST, f"The partitions of the queue '{name}' move together.")
     if wanted:
         await _commit(hall, topic, decide_begin(record, owners, wanted))
     return len(wanted)
@@ -59,6 +71,14 @@ async def cancel_moves(hall: Hall, name: str, partitions: Iterable[int] | None =
     must_lead(hall)
     topic = _topic(hall, name)
     record = topic.options.moves
+    if partitions is not None and owned_queue(hall, topic) is not None:
+        partitions = None  # They are one unit.
+    if partitions is None and owned_queue(hall, topic) is not None and record.moves:
+        numbers = record.unit_of(record.moves[0])
+        if record.moves[0].phase in (MovePhase.COPYING, MovePhase.FENCED):
+            await _commit(hall, topic, decide_cancel(record, *numbers))
+            return len(numbers)
+        return 0
     for partition in [move.partition for move in record.moves] if partitions is None else partitions:
         move = record.of(partition)
         if move is None:
@@ -76,35 +96,39 @@ async def cancel_moves(hall: Hall, name: str, partitions: Iterable[int] | None =
 async def fence(hall: Hall, topic: Topic, move: PartitionMove) -> PartitionMove:
     """The source refuses clients from now on. Returns the new step."""
     movable_topic(hall, topic.name)  # A queue may consume it by now.
-    record = decide_fence(_current(hall, topic, move), move.partition)
+    group_id = SETTLE_GROUP + topic.name
+    if owned_queue(hall, topic) is not None and hall.groups_of(group_id).has_pending(group_id):
+        raise LonghallError(Code.NOT_READY, "open transactions settle messages of the queue")
+    record = decide_fence(_current(hall, topic, move), *_unit(hall, topic, move))
     await _commit(hall, topic, record)
     return _step(record, move)
 
 
 async def lift(hall: Hall, topic: Topic, move: PartitionMove) -> None:
     """The source serves clients again, and the copy goes on."""
-    await _commit(hall, topic, decide_lift(_current(hall, topic, move), move.partition))
+    await _commit(hall, topic, decide_lift(_current(hall, topic, move), *_unit(hall, topic, move)))
 
 
 async def switch(hall: Hall, topic: Topic, move: PartitionMove) -> PartitionMove:
     """The target is the owner from now on. Returns the new step."""
     movable_topic(hall, topic.name)
     owners = owners_of(topic.options.wings, len(topic.partitions))
-    record, owners = decide_switch(_current(hall, topic, move), owners, move.partition)
+    record, owners = decide_switch(_current(hall, topic, move), owners, *_unit(hall, topic, move))
     await _commit(hall, topic, record, owners)
     return _step(record, move)
 
 
 async def finish(hall: Hall, topic: Topic, move: PartitionMove) -> None:
     """The move has ended."""
-    await _commit(hall, topic, decide_finish(_current(hall, topic, move), move.partition))
+    await _commit(hall, topic, decide_finish(_current(hall, topic, move), *_unit(hall, topic, move)))
 
 
 def movable_topic(hall: Hall, name: str) -> Topic:
     """The topic of this name. INVALID_REQUEST, with the reason, if its partitions cannot move."""
     topic = _topic(hall, name)
     refuse_system_topic(name)
-    reason = why_it_stays(hall, topic, is_consumed=bool(hall.queues_on(topic.topic_id)))
+    others = len(hall.queues_on(topic.topic_id)) - (owned_queue(hall, topic) is not None)
+    reason = why_it_stays(hall, topic, is_consumed=others > 0)
     if reason:
         raise LonghallError(Code.INVALID_REQUEST, f"The partitions of '{name}' cannot move: {reason}.")
     return topic
@@ -112,22 +136,53 @@ def movable_topic(hall: Hall, name: str) -> Topic:
 
 def why_it_stays(hall: Hall, topic: Topic, *, is_consumed: bool) -> str:
     """Why the partitions of a topic cannot move; empty if they can. `is_consumed` says that a queue or share group
-    consumes it.
+    consumes it, beside the queue that owns it.
     """
     options = topic.options
     if topic.name in SYSTEM_TOPICS:
         return "it is a topic of Longhall itself"
     if is_consumed:
-        return "a queue or share group consumes it, and cursors do not move"
-    if any(topic.name.removesuffix(suffix) in hall.catalogue.queues.by_name for suffix in (DELIVERIES, RETRY)):
+        return "a queue or share group that does not own it consumes it, and such cursors do not move"
+    queues = hall.catalogue.queues.by_name
+    if any(topic.name.endswith(end) and topic.name.removesuffix(end) in queues for end in (DELIVERIES, RETRY)):
         return "it is the audit or retry topic of a queue, and stays with it"
-    if options.compacts:
-        return "it is compacted: a copy has to have every offset"
+    queue = owned_queue(hall, topic)
+    if queue is not None and (reason := _why_queue_stays(hall, queue)):
+        return reason
     if options.archive_required:
         return "it is archived, and the progress of its archive does not move"
     if options.quota is not None and len(topic.partitions) > 1:
         return "it has a quota over several partitions, which one group counts"
     return ""
+
+
+def owned_queue(hall: Hall, topic: Topic) -> QueueEntry | None:
+    """The queue that owns a topic."""
+    entry = hall.catalogue.queues.by_name.get(topic.name)
+    return entry if entry is not None and entry.owns_topic and entry.topic_id == topic.topic_id else None
+
+
+def _why_queue_stays(hall: Hall, entry: QueueEntry) -> str:
+    """Why a queue cannot move; empty if it can."""
+    settings = entry.settings
+    amqp = settings.amqp
+    if len(set(settings.wings)) > 1:
+        return "the queue is in several groups"
+    if settings.whole_bytes_max:
+        return "the queue takes messages in chunks (whole_bytes_max), which stay in their group"
+    if settings.parts_max > settings.partitions:
+        return "the queue grows (parts_max)"
+    if any(topic.name in hall.catalogue.topics for topic in existing_side_topics(hall, entry.name, settings)):
+        return "the queue has an audit or retry topic, which stays in its group"
+    if amqp is not None and (amqp.owner or amqp.auto_delete or amqp.expires_ms or amqp.letters_exchange is not None):
+        return "the queue depends on connections or exchanges, which the hall has"
+    return ""
+
+
+def _unit(hall: Hall, topic: Topic, move: PartitionMove) -> tuple[int, ...]:
+    """The partitions that take a step together: all of a queue, else the one."""
+    is_queue = owned_queue(hall, topic) is not None
+    return topic.options.moves.unit_of(move) if is_queue else (move.partition,)
 
 
 def check_lanes(topic: Topic) -> None:
@@ -142,8 +197,12 @@ def check_lanes(topic: Topic) -> None:
 
 
 def moves_under_way(hall: Hall) -> list[tuple[Topic, PartitionMove]]:
-    """All moves of the catalogue, by topic."""
-    return [(topic, move) for topic in hall.catalogue.topics.values() for move in topic.options.moves.moves]
+    """All moves of the catalogue, by topic; of a queue the one of its first partition."""
+    found: list[tuple[Topic, PartitionMove]] = []
+    for topic in hall.catalogue.topics.values():
+        moves = topic.options.moves.moves
+        found += [(topic, move) for move in (moves[:1] if moves and owned_queue(hall, topic) is not None else moves)]
+    return found
 
 
 def _topic(hall: Hall, name: str) -> Topic:
@@ -173,7 +232,26 @@ async def _commit(hall: Hall, topic: Topic, record: MoveRecord, owners: list[int
     if owners is not None:
         configuration[WINGS] = ",".join(map(str, lanes_of(owners))) if any(owners) else ""
         configuration[PLACEMENT] = _placement(owners)
+        entry = owned_queue(hall, topic)
+        if entry is not None:
+            await _commit_queue(hall, topic, entry, configuration, owners)
+            return
     await commit_event(hall, TopicConfigured(topic_id=topic.topic_id, configuration=configuration))
+
+
+async def _commit_queue(
+    hall: Hall, topic: Topic, entry: QueueEntry, configuration: dict[str, str], owners: list[int]
+) -> None:
+    """The same for a queue, whose settings name its group too: one atomic write."""
+    wings = tuple(lanes_of(owners)) if any(owners) else ()
+    settings = msgspec.structs.replace(entry.settings, wings=wings, placement=_placement(owners))
+    configured = hall.catalogue.queues.decide_configure(entry.name, settings, hall.time.now_ms())
+    assert not isinstance(configured, Code), "the queue exists"
+    commit = Commit()
+    with together(hall):
+        hall.append_catalogue(TopicConfigured(topic_id=topic.topic_id, configuration=configuration), Commit())
+        hall.append_catalogue(configured, commit)
+    await commit.future
 
 
 def _placement(owners: list[int]) -> str:

@@ -12,7 +12,16 @@ from typing import Any, Final, final
 
 import msgspec
 
-from longhall.broker.events import LaneDropped, LaneMade, QueueConfigured, QueueDeclared, QueueRemoved
+from longhall.broker.events import (
+    CopyCompleted,
+    CopyLogMade,
+    LaneDropped,
+    LaneMade,
+    QueueConfigured,
+    QueueDeclared,
+    QueueRemoved,
+    QueueRenewed,
+)
 from longhall.broker.queue_policies import declared_settings, effective_settings
 from longhall.errors import Code
 from longhall.exchanges.policies import Policies
@@ -23,7 +32,9 @@ DELETED_MAX: Final = 10_000  # Deleted queues whose dead-letter queues are remem
 DELETED_FIELDS: Final = 2
 NO_STARTS: Final[Mapping[int, int]] = {}
 
-QueueEvent = QueueDeclared | QueueConfigured | QueueRemoved | LaneMade | LaneDropped
+QueueEvent = (
+    QueueDeclared | QueueConfigured | QueueRemoved | LaneMade | LaneDropped | CopyLogMade | CopyCompleted | QueueRenewed
+)
 
 
 @final
@@ -42,6 +53,13 @@ class QueueEntry:
         self.modified_ms = declared.at_ms
         self.starts = declared.starts
         self.lanes: dict[int, str] = {}  # Hidden logs: partition id to purpose.
+        self.numbers: dict[int, int] = {}  # Of a queue that moved here: the lanes of its logs, by partition id,
+        self.copies: dict[int, int] = {}  # and of one that moves here: partition ids of copies, by lane.
+
+    @property
+    def has_moved(self) -> bool:
+        """True if something of a move has to be remembered."""
+        return bool(self.numbers or self.copies)
 
 
 @final
@@ -143,7 +161,18 @@ class QueueCatalogue:
             case LaneMade():
                 self.by_id[event.queue_id].lanes[event.partition] = event.key
             case LaneDropped():
-                self.by_id[event.queue_id].lanes.pop(event.partition, None)
+                dropped = self.by_id[event.queue_id]
+                dropped.lanes.pop(event.partition, None)
+                dropped.numbers.pop(event.partition, None)
+            case CopyLogMade():
+                self.by_id[event.queue_id].copies[event.lane] = event.partition
+            case CopyCompleted():
+                whole = self.by_id[event.queue_id]
+                whole.lanes, whole.numbers = dict(event.lanes), dict(event.numbers)
+                whole.copies = {lane: number for lane, number in whole.copies.items() if number in event.lanes}
+            case QueueRenewed():
+                renewed = self.by_id[event.queue_id]
+                renewed.lanes, renewed.numbers, renewed.copies = {}, {}, {}
 
     def follow_policies(self) -> None:
         """Policies have changed: settings in force follow them."""
@@ -193,7 +222,8 @@ class QueueCatalogue:
                 entry.created_ms,
                 entry.modified_ms,
                 entry.lanes,
-                *([entry.starts] if entry.starts else []),
+                *([entry.starts] if entry.starts or entry.has_moved else []),
+                *([[entry.numbers, entry.copies]] if entry.has_moved else []),
             ]
             for entry in self.by_name.values()
         ] + [[name, letters] for name, letters in self.letters_of_deleted.items()]
@@ -219,3 +249,6 @@ class QueueCatalogue:
             entry = self.by_id[queue_id]
             entry.modified_ms = modified_ms
             entry.lanes = {int(partition): key for partition, key in lanes.items()}
+            if len(starts) > 1:
+                entry.numbers = {int(partition): int(lane) for partition, lane in starts[1][0].items()}
+                entry.copies = {int(lane): int(partition) for lane, partition in starts[1][1].items()}

@@ -14,6 +14,7 @@ import msgspec
 
 from longhall.broker.events import (
     EpochStarted,
+    OffsetsSkipped,
     PartitionEvent,
     ProducersCopied,
     ReplicasNoted,
@@ -213,6 +214,10 @@ class Replay:
             return
         if isinstance(event, ProducersCopied):
             partition.table().restore(event.state, self._hall.time.now_ms())
+            return
+        if isinstance(event, OffsetsSkipped):
+            partition.log.skip_to(event.next_offset)
+            partition.high_watermark = max(partition.high_watermark, event.next_offset)
             return
         self._hall.trim(partition, event.start_offset)
         partition.high_watermark = max(partition.high_watermark, event.start_offset)

@@ -83,7 +83,7 @@ class SettledCleaner:
     def _marked(self, partition: Partition, queues: list[RunningQueue], now_ms: int) -> _Mark | None:
         """A mark of what is settled now; None if nothing is."""
         log = partition.log
-        cursors = [queue.queue.cursor(log.partition) for queue in queues]
+        cursors = [queue.queue.cursor(partition.lane) for queue in queues]
         scan = min(cursor.scan for cursor in cursors)
         floor = min(cursor.floor() for cursor in cursors)
         kept = min(floor, archived_end(self._hall, partition))
@@ -184,7 +184,7 @@ def _confirm(hall: Hall, partition: Partition, mark: _Mark) -> None:
     if not queues:
         mark.start, mark.dropped, mark.settled = 0, [], {}
         return
-    cursors = [queue.queue.cursor(log.partition) for queue in queues]
+    cursors = [queue.queue.cursor(partition.lane) for queue in queues]
     scan = min(cursor.scan for cursor in cursors)
     floor = min(cursor.floor() for cursor in cursors)
     live = sorted({offset for cursor in cursors for offset in cursor.live_between(floor, scan)})
@@ -211,8 +211,8 @@ def queues_that_free(partition: Partition) -> list[RunningQueue]:
         return []
     for listener in partition.listeners:
         if isinstance(listener, RunningQueue):
-            number = partition.log.partition
-            if listener.settings.settled != "free" or number not in listener.lanes:
+            number = partition.lane
+            if listener.is_away or listener.settings.settled != "free" or number not in listener.lanes:
                 return []
             if number not in listener.queue.state.lanes:
                 return []  # The queue has no cursor on this log yet.

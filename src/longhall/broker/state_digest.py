@@ -209,6 +209,8 @@ def _catalogue_of(
 def _declared(entry: QueueEntry) -> tuple[object, ...]:
     numbers = (entry.number, entry.owns_topic, entry.created_ms, entry.modified_ms)
     row = (entry.name, entry.queue_id, entry.topic_id, numbers, entry.settings, sorted(entry.lanes.items()))
+    if entry.has_moved:
+        return (*row, sorted(entry.starts.items()), sorted(entry.numbers.items()), sorted(entry.copies.items()))
     return (*row, sorted(entry.starts.items())) if entry.starts else row
 
 

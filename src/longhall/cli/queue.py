@@ -25,6 +25,7 @@ from longhall.cli.output import (
     show_outcome,
     show_rows,
 )
+from longhall.cli.queue_placement import placement
 from longhall.cli.queue_settings import (
     Fields,
     nest_settings,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="queue",
-    help="Queues: create, list, describe, alter, delete, purge, pause, resume, peek, search, rewind, fork.",
+    help="Queues: create, list, describe, alter, delete, purge, pause, resume, peek, search, rewind, fork, placement.",
     no_args_is_help=True,
 )
 
@@ -55,6 +56,8 @@ _LIST = columns(
     people="oldest size kind",
 )
 _FACTS = (Column("fact", "queue"), Column("value", "value"))
+
+app.command()(placement)
 
 
 @app.command("list")

@@ -80,6 +80,8 @@ _CLUSTER_ROUTES: Final = (
     "DELETE cluster/wings/*",
     "PUT topics/*/placement",
     "DELETE topics/*/placement",
+    "PUT queues/*/placement",
+    "DELETE queues/*/placement",
     "GET cluster/partition-moves",
     "GET scrub",
     "POST scrub",

@@ -318,6 +318,8 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
         note="describe for a dry run",
     ),
     partitions.PlaceTopic: _cluster(AccessAction.CLUSTER_ACTION),
+    partitions.PlaceQueue: _cluster(AccessAction.CLUSTER_ACTION),
+    partitions.CancelQueueMove: _cluster(AccessAction.CLUSTER_ACTION),
     partitions.MovePartitions: _cluster(AccessAction.CLUSTER_ACTION),
     partitions.CancelPartitionMoves: _cluster(AccessAction.CLUSTER_ACTION),
     partitions.ListPartitionMoves: _cluster(AccessAction.DESCRIBE),

@@ -23,7 +23,7 @@ from longhall.log.index_files import discard_index, load_index, save_index
 from longhall.log.layout import index_path, partition_directory, segment_path
 from longhall.log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentNumbers, from_numbers
 from longhall.log.segment_reads import Cold, Read, Supplied, cut_batches, read_bytes
-from longhall.records.batch import BatchHeader
+from longhall.records.batch import BatchHeader, parse_header
 from longhall.world.ports import Buffer, File
 
 READ_BYTES_MAX: Final = 4 * 1024 * 1024  # One read of one partition returns no more, unless a single batch is larger.
@@ -262,6 +262,10 @@ class PartitionLog:
         """The end of the closed segments."""
         return self.next_offset if self.is_closed or not self.segments else self.segments[-1].base_offset
 
+    def skip_to(self, offset: int) -> None:
+        """Leave out the offsets up to this one, which were removed from the log that this one is a copy of."""
+        self.next_offset = max(self.next_offset, offset)
+
     def mark(self) -> None:
         """Start a new checksum of batches: all replicas are at the same entry."""
         self.marked_offset = self.next_offset
@@ -316,6 +320,8 @@ class PartitionLog:
     def _read_tail(self, offset: int, bytes_max: int, limit_offset: int) -> Read:
         result = Read(None)
         at = max(bisect_right(self._tail, offset, key=_tail_base) - 1, 0)
+        if at + 1 < len(self._tail) and parse_header(self._tail[at][1], 0).next_offset <= offset:
+            at += 1  # The offset is in a gap.
         buffers: list[Buffer] = []
         size = 0
         for index in range(at, len(self._tail)):

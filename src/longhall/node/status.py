@@ -134,7 +134,7 @@ class NodeStatus:
 
     def queues(self) -> Iterator[QueueStatus]:
         for queue in list(self._hall.queues.values()):
-            if not queue.removed and (self._hall.options.wing or not queue.settings.wings):
+            if not queue.is_closed:
                 depth = depth_of(self._hall, queue)
                 counts = counts_of(queue)
                 yield QueueStatus(

@@ -180,6 +180,22 @@ class HoldsEnded(_Event, frozen=True, tag="holds-ended"):
     coordinator_epoch: int
 
 
+class StateCopied(_Event, frozen=True, tag="state-copied"):
+    """A piece of the state that the queue had in the group from which it moves here: `at` is its place in the `total`
+    bytes. With the last piece the queue takes the state.
+    """
+
+    at: int
+    total: int
+    piece: bytes
+
+
+class Emptied(_Event, frozen=True, tag="emptied"):
+    """The queue has nothing but these lanes, which are empty: its messages moved to another group, or do not come."""
+
+    lanes: list[int]
+
+
 QueueEvent = (
     LaneOpened
     | Passed
@@ -197,6 +213,8 @@ QueueEvent = (
     | Arrived
     | Held
     | HoldsEnded
+    | StateCopied
+    | Emptied
 )
 
 encoder = msgspec.msgpack.Encoder()

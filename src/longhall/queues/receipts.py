@@ -51,6 +51,14 @@ _PASS_OF: Final = b"session"
 _TO_URL: Final = bytes.maketrans(b"+/", b"-_")
 _FROM_URL: Final = bytes.maketrans(b"-_+/", b"+/!!")  # Rejects the other alphabet: one text for each receipt.
 
+GROUP_END: Final = "."  # Ends the number of the replication group in a receipt as clients know it.
+
+
+def bare(receipt: str) -> str:
+    """A receipt without the number of the group that issued it."""
+    at = receipt.find(GROUP_END)
+    return receipt[at + 1 :] if at > 0 and receipt[:at].isdigit() else receipt
+
 
 def split_group(text: str) -> tuple[int, str]:
     """The group that issued a receipt, and the receipt as the group knows it; -1 if it names no group."""
@@ -88,7 +96,10 @@ class Receipts:
         return lane, offset, number
 
     def verify(self, receipt: str) -> tuple[int, int, int] | Code:
-        """Lane, offset and lease number, or INVALID_RECEIPT, or RECEIPT_OF_OTHER_VERSION."""
+        """Lane, offset and lease number, or INVALID_RECEIPT, or RECEIPT_OF_OTHER_VERSION. The number of the group that
+        issued it, before a dot, is of no meaning: the queue may have moved since.
+        """
+        receipt = bare(receipt)
         if len(receipt) != _TEXT_CHARACTERS or not receipt.isascii():
             if len(receipt) == _SESSION_CHARACTERS and receipt[0] in "~!" and receipt.isascii():
                 return self._verify_of_session(receipt)
@@ -109,6 +120,7 @@ class Receipts:
     @staticmethod
     def reports(receipt: str) -> bool:
         """True if the message of a well-formed receipt asks for a delivery report."""
+        receipt = bare(receipt)
         if len(receipt) == _SESSION_CHARACTERS:
             return receipt[0] == "!"
         # The second character has the lowest two bits of the version.

@@ -8,7 +8,9 @@ from longhall.cluster.rpc.operation import Operation
 
 
 class MovingPartition(msgspec.Struct, kw_only=True):
-    """A partition that moves. Groups have names; `hall` is the main one. `problem` says what it waits for."""
+    """A partition that moves, or with the partition -1 a whole queue. Groups have names; `hall` is the main one.
+    `problem` says what it waits for.
+    """
 
     topic: str
     partition: int
@@ -18,6 +20,22 @@ class MovingPartition(msgspec.Struct, kw_only=True):
     copied_bytes: int = 0
     left_messages: int | None = None
     problem: str = ""
+
+
+class PlaceQueue(Operation[int]):
+    """Change the placement of a queue, or with `group` the group that has it: it begins to move. The reply is the
+    number of its partitions that do.
+    """
+
+    queue: str
+    placement: str = ""
+    group: str = ""
+
+
+class CancelQueueMove(Operation[int]):
+    """Cancel the move of a queue. The reply is the number of its partitions that stay."""
+
+    queue: str
 
 
 class PlaceTopic(Operation[int]):

@@ -13,6 +13,7 @@ import msgspec
 
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
+from longhall.queues.receipts import bare
 from longhall.service import exchange_operations as ops
 from longhall.service.placed_session import BETWEEN, Ask, PlacedSession
 from longhall.service.sessions import Sessions
@@ -93,7 +94,9 @@ class PlacedConsumers:
         by_group: dict[int, list[str]] = {}
         for receipt in op.receipts:
             number, _, rest = receipt.partition(BETWEEN)
-            if number.isdecimal() and int(number) in queue.settings.wings:
+            if len(queue.settings.wings) == 1:  # Another group may have issued it, before the queue moved.
+                by_group.setdefault(queue.settings.wings[0], []).append(bare(receipt))
+            elif number.isdecimal() and int(number) in queue.settings.wings:
                 by_group.setdefault(int(number), []).append(rest)
         session = self._found(op.session)
         credits = dict(op.credits)

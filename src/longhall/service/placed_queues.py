@@ -42,7 +42,7 @@ from longhall.queues.messages import (
     Page,
 )
 from longhall.queues.outbox_events import OutboxEntry
-from longhall.queues.receipts import BETWEEN, split_group
+from longhall.queues.receipts import BETWEEN, bare, split_group
 from longhall.queues.settings import QueueSettings
 from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
@@ -160,6 +160,10 @@ class PlacedQueues:
             exchange_ops.ClearQueue: self._clear,
         }
 
+    def known(self, name: str) -> PlacedQueue | None:
+        """The queue of this name, whichever group stores it."""
+        return self._find(name)
+
     def find(self, name: str) -> PlacedQueue | None:
         """The queue of this name, if other groups store it."""
         queue = self._find(name)
@@ -211,6 +215,8 @@ class PlacedQueues:
 
     def _group_of(self, queue: PlacedQueue, text: str, wrong: Code) -> tuple[int, str]:
         """The group that a receipt or upload id came from, and its value in that group."""
+        if wrong is Code.INVALID_RECEIPT and len(queue.settings.wings) == 1:
+            return queue.settings.wings[0], bare(text)  # Another group may have issued it, before the queue moved.
         number, _, rest = text.partition(BETWEEN)
         if not (number.isascii() and number.isdigit()) or int(number) not in queue.settings.wings:
             raise LonghallError(wrong, "It did not come from this queue.")

@@ -138,6 +138,9 @@ class GroupSession:
                     await self._session.add_at(self, consumer)
                     break
                 except LonghallError as error:
+                    if error.code is Code.QUEUE_MOVED:
+                        self._session.moved(consumer.asked.key)
+                        break
                     if error.code in (Code.QUEUE_IN_USE, Code.UNKNOWN_QUEUE):
                         self._session.cancelled(consumer.asked.key, consumer.queue.name)
                         break
@@ -229,6 +232,11 @@ class PlacedSession:
             except LonghallError as error:  # Without a leader there the consumer is gone.
                 _log.debug("a consumer is not cancelled in a group", extra={"reason": str(error)})
         return True
+
+    def moved(self, key: int) -> None:
+        """Another group has the queue of a consumer by now: the connection adds it there."""
+        self.consumers.pop(key, None)
+        self.link.owner.session_opened()
 
     def cancelled(self, key: int, queue: str) -> None:
         """A group has cancelled a consumer: tell the client, and the other groups."""

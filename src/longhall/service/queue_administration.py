@@ -29,6 +29,7 @@ from longhall.broker.feature_gates import (
 )
 from longhall.broker.hall import Hall
 from longhall.broker.partition_administration import check_lanes
+from longhall.broker.placement import groups_of
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.rewind import fork_settings
 from longhall.broker.queues.upkeep.side_topics import existing_side_topics
@@ -162,11 +163,12 @@ class QueueAdministration:
         return view
 
     async def _delete(self, op: ops.DeleteQueue, caller: Caller) -> None:
-        queue = self._placed.find(op.queue)
+        queue = self._placed.known(op.queue)
+        topic = self._hall.catalogue.by_id.get(queue.topic_id) if queue is not None else None
+        groups = groups_of(topic.options.wings, topic.options.moves) if topic is not None else []
         await self._queues.delete(op.queue)
-        if queue is None:
+        if queue is None or not groups:
             return
-        groups = list(queue.settings.wings)
         if queue.incarnation == queue.topic_id:
             await self._groups.clear(op.queue, queue.topic_id, groups)
         else:

@@ -35,7 +35,7 @@ from longhall.service.exchange_operations import (
     TakeMessage,
 )
 from longhall.service.local import LocalBroker
-from longhall.service.placed_queues import PlacedQueues
+from longhall.service.placed_queues import PlacedQueue, PlacedQueues
 from longhall.service.queue_operations import (
     DescribeQueue,
     MessageOperation,
@@ -48,6 +48,9 @@ from longhall.service.sessions import Sessions
 
 KNOWN_LOOK_S: Final = 0.02  # The interval at which a node looks whether it knows a new queue,
 KNOWN_LOOKS_MAX: Final = 100  # and how often.
+
+MOVED_LOOK_S: Final = 0.05  # The interval at which the group of a queue that moves is looked for,
+MOVED_LOOKS_MAX: Final = 240  # and how often.
 
 # The errors that a deposed leader could return wrongly.
 TO_CONFIRM: Final = frozenset(
@@ -249,6 +252,8 @@ class Router:
                 return self._here(operation, caller)
             return self._ask(operation, caller)
         except LonghallError as error:
+            if error.code is Code.QUEUE_MOVED and self._placed is not None:
+                return self._kept(operation, started(self._find_again(operation, caller)))
             return failed(error)
 
     def _in_groups(self, operation: Operation[R], caller: Caller) -> Pending[R] | None:
@@ -258,7 +263,38 @@ class Router:
         queue = self._placed.find(operation.queue)
         if queue is None or (isinstance(operation, SettleWithSends) and self._placed.needs_hall(queue, operation)):
             return None
-        return self._kept(operation, started(self._placed.carry_out(queue, operation, caller)))
+        return self._kept(operation, started(self._carry_out(queue, operation, caller)))
+
+    async def _carry_out(self, queue: PlacedQueue, operation: Operation[R], caller: Caller) -> R:
+        assert self._placed is not None
+        try:
+            return await self._placed.carry_out(queue, operation, caller)
+        except LonghallError as error:
+            if error.code is not Code.QUEUE_MOVED:
+                raise
+        return await self._find_again(operation, caller)
+
+    async def _find_again(self, operation: Operation[R], caller: Caller) -> R:
+        """Repeat an operation on a queue that moves between groups, and which has changed nothing, until one of them
+        serves the queue. NOT_READY if that takes too long.
+        """
+        for _ in range(MOVED_LOOKS_MAX):
+            await asyncio.sleep(MOVED_LOOK_S)
+            try:
+                return await self._once(operation, caller)
+            except LonghallError as error:
+                if error.code is not Code.QUEUE_MOVED:
+                    raise
+        raise LonghallError(Code.NOT_READY, "the queue moves between replication groups; try again")
+
+    async def _once(self, operation: Operation[R], caller: Caller) -> R:
+        queue = self._placed.find(operation.queue) if self._placed and isinstance(operation, MessageOperation) else None
+        if queue is not None:
+            assert self._placed is not None
+            return await self._placed.carry_out(queue, operation, caller)
+        if self.leads:
+            return await cast("Pending[R]", self._local.carry_out(operation, caller))
+        return await self._ask(operation, caller)
 
     def _of_session(self, operation: Operation[R], caller: Caller) -> Pending[R] | None:
         """Carry out an operation on a client's session that other groups may know; None if it is none."""
@@ -287,9 +323,14 @@ class Router:
             await asyncio.sleep(KNOWN_LOOK_S)
         assert self._placed is not None
         queue = self._placed.find(operation.queue)
-        if queue is not None:
-            return await self._placed.carry_out(queue, operation, caller)
-        return await (self._here(operation, caller) if self.leads else self._ask(operation, caller))
+        try:
+            if queue is not None:
+                return await self._placed.carry_out(queue, operation, caller)
+            return await (self._here(operation, caller) if self.leads else self._ask(operation, caller))
+        except LonghallError as error:
+            if error.code is not Code.QUEUE_MOVED:
+                raise
+        return await self._find_again(operation, caller)
 
     def _ask(self, operation: Operation[R], caller: Caller) -> Pending[R]:
         assert self._leader is not None
@@ -310,17 +351,32 @@ class Router:
         try:
             pending = self._local.carry_out(operation, caller)
         except LonghallError as error:
+            if error.code is Code.QUEUE_MOVED and self._placed is not None and not _is_of_session(operation):
+                return self._kept(operation, started(self._find_again(operation, caller)))
             if self._confirm is None or error.code not in TO_CONFIRM:
                 raise
             return self._kept(operation, started(self._again(operation, caller)))
+        if operation.waits and self._placed is not None and not pending.done:
+            return started(self._or_again(operation, caller, pending))
         if self._confirm is None or pending.known or pending.done or operation.waits:
             return pending
         return self._kept(operation, started(self._confirmed(operation, caller, pending)))
+
+    async def _or_again(self, operation: Operation[R], caller: Caller, pending: Pending[R]) -> R:
+        """Wait for the reply; again, if the queue moves to another group meanwhile."""
+        try:
+            return await pending
+        except LonghallError as error:
+            if error.code is not Code.QUEUE_MOVED:
+                raise
+        return await self._find_again(operation, caller)
 
     async def _confirmed(self, operation: Operation[R], caller: Caller, pending: Pending[R]) -> R:
         try:
             return await pending
         except LonghallError as error:
+            if error.code is Code.QUEUE_MOVED and self._placed is not None and not _is_of_session(operation):
+                return await self._find_again(operation, caller)
             if error.code not in TO_CONFIRM:
                 raise
         return await self._again(operation, caller)
@@ -361,6 +417,11 @@ class Router:
         operation = undelivered(queue, deliveries)
         if operation is not None:
             self.dispatch(operation)
+
+
+def _is_of_session(operation: Operation[Any]) -> bool:
+    """True for an operation that only the process with the client's connection can send to another group."""
+    return isinstance(operation, AddConsumer | TakeMessage)
 
 
 async def _selected(pending: Pending[R], select: Callable[[R], R]) -> R:

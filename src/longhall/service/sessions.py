@@ -21,7 +21,7 @@ import msgspec
 
 from longhall.broker.leadership import NOBODY, Leadership
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
-from longhall.broker.queues.consumers.session import PushedMessages, PushSink
+from longhall.broker.queues.consumers.session import MOVED, PushedMessages, PushSink
 from longhall.cluster.rpc.peers import Audience, Peers
 from longhall.cluster.rpc.stream import IncomingStream, OutgoingStream
 from longhall.errors import Code, LonghallError
@@ -128,7 +128,7 @@ class SessionStream:
                     self._receiver.session_opened()
                     continue
                 for push in _decoder.decode(item):
-                    self._receiver.push(push)
+                    pass_on(push, self._receiver)
                 while not self._receiver.is_writable:
                     self._readable.clear()
                     await self._readable.wait()
@@ -187,7 +187,7 @@ class SessionLink:
             part.readable()
 
     def _open_here(self) -> None:
-        self._sessions.registry.open(self.session_id, self.owner)
+        self._sessions.registry.open(self.session_id, _LocalSink(self.owner))
         self._is_local = True
         self.owner.session_opened()
 
@@ -196,6 +196,31 @@ class SessionLink:
             await self._stream.follow()
             await asyncio.sleep(PAUSE_S)
         self._open_here()
+
+
+def pass_on(push: PushedMessages, receiver: PushReceiver) -> None:
+    """Pass a push on. A queue that moved to another group has lost its consumers here: they are added again, and those
+    that are there already stay.
+    """
+    if push.consumer == MOVED:
+        receiver.session_opened()
+    else:
+        receiver.push(push)
+
+
+@final
+class _LocalSink:
+    """The leader's side of a session whose connection is in this process."""
+
+    def __init__(self, owner: PushReceiver) -> None:
+        self._owner = owner
+
+    @property
+    def is_writable(self) -> bool:
+        return self._owner.is_writable
+
+    def push(self, push: PushedMessages) -> None:
+        pass_on(push, self._owner)
 
 
 @final

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, final
 
-from longhall.broker.configuration import IN_THE_HALL, check
+from longhall.broker.catalogue import Topic
+from longhall.broker.configuration import ANY_HOST, IN_THE_HALL, PARTS, SHARE, check
 from longhall.broker.configuration import PLACEMENT as PLACEMENT_SETTING
-from longhall.broker.feature_gates import check_moves, check_placement
+from longhall.broker.feature_gates import check_moves, check_placement, check_queue_moves
 from longhall.broker.hall import Hall
-from longhall.broker.partition_administration import movable_topic
+from longhall.broker.partition_administration import movable_topic, owned_queue
 from longhall.broker.topic_administration import must_lead
 from longhall.cluster.placement.partition_mover import HALL, PartitionMover
 from longhall.cluster.placement.partition_plan import plan_targets
@@ -21,9 +22,11 @@ from longhall.errors import Code, LonghallError
 from longhall.service.local import LocalBroker
 from longhall.service.partition_operations import (
     CancelPartitionMoves,
+    CancelQueueMove,
     ListPartitionMoves,
     MovePartitions,
     MovingPartition,
+    PlaceQueue,
     PlaceTopic,
 )
 from longhall.topics.partition_moves import owners_of
@@ -53,6 +56,8 @@ class TopicPlacements:
 
     def register(self, broker: LocalBroker) -> None:
         """Have the broker carry out the operations here."""
+        broker.also(PlaceQueue, lambda op, caller: self.place_queue(op.queue, op.placement, op.group))
+        broker.also(CancelQueueMove, lambda op, caller: self._mover.cancel(self._queue_topic(op.queue).name))
         broker.also(PlaceTopic, lambda op, caller: self.place(op.topic, op.placement))
         broker.also(MovePartitions, lambda op, caller: self.move(op.topic, op.targets))
         broker.also(CancelPartitionMoves, lambda op, caller: self._mover.cancel(op.topic, op.partitions))
@@ -64,7 +69,8 @@ class TopicPlacements:
         check({PLACEMENT_SETTING: placement})
         check_moves(self._hall)
         check_placement(self._hall, placement)
-        movable_topic(self._hall, name)
+        if owned_queue(self._hall, movable_topic(self._hall, name)) is not None:
+            return await self.place_queue(name, placement)
         chosen = [HALL] if placement == IN_THE_HALL else await self._groups.choose(placement, name)
         topic = movable_topic(self._hall, name)
         if topic.options.moves.moves:
@@ -72,6 +78,37 @@ class TopicPlacements:
         owners = owners_of(topic.options.wings, len(topic.partitions))
         targets = plan_targets(owners, chosen)
         return await self._mover.begin(name, targets) if targets else 0
+
+    async def place_queue(self, name: str, placement: str = "", group: str = "") -> int:
+        """Begin to move a queue to the group of a placement, or to a group by its name; it stays if it is there."""
+        must_lead(self._hall)
+        self._queue_topic(name)
+        check_queue_moves(self._hall)
+        if group:
+            target = self._number(group)
+        else:
+            check({PLACEMENT_SETTING: placement})
+            check_placement(self._hall, placement)
+            if placement in (PARTS, ANY_HOST):
+                raise LonghallError(
+                    Code.INVALID_CONFIGURATION,
+                    f"A queue moves as one unit and is not divided later: choose '{placement}' when it is created.",
+                )
+            target = HALL if placement == IN_THE_HALL else (await self._groups.choose(placement, name))[0]
+        topic = self._queue_topic(name)
+        wings = topic.options.wings
+        if placement == SHARE and wings and not topic.options.moves.moves:
+            return 0  # It is a share of one wing already.
+        return await self._mover.begin(name, dict.fromkeys(range(len(topic.partitions)), target))
+
+    def _queue_topic(self, name: str) -> Topic:
+        """The topic that a queue owns. UNKNOWN_QUEUE, or INVALID_REQUEST if the queue cannot move."""
+        queue = self._hall.running_queue(name)
+        if queue is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+        if not queue.entry.owns_topic:
+            raise LonghallError(Code.INVALID_REQUEST, f"'{name}' is a queue over a topic, and is where the topic is.")
+        return movable_topic(self._hall, name)
 
     async def move(self, name: str, targets: Mapping[int, str]) -> int:
         """Begin to move partitions to groups, by the names of these."""

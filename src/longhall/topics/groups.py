@@ -316,6 +316,11 @@ class Groups:
         effects.append(Reply(ticket, CommitResult(refused=refused)))
         return effects
 
+    def has_pending(self, group_id: str) -> bool:
+        """True if open transactions have pending offsets in this group."""
+        group = self._table.groups.get(group_id)
+        return group is not None and group.offsets.has_pending
+
     def pending_metadata(self, group_id: str, producer_id: int) -> dict[tuple[str, int], str]:
         """The metadata of the offsets that an open transaction of this producer holds, by partition."""
         group = self._table.groups.get(group_id)

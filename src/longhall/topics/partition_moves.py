@@ -24,7 +24,7 @@ All other pairs are refused. The owner of a partition changes with `switch` alon
 
 Invariants: the generation rises with every change. A group never goes back to a lower generation, so a group that has
 the fenced record serves the partition again only with a later record, in which it is the owner. A partition has at most
-one move.
+one move. The partitions of a queue are one unit: they begin and take every step together, in one generation.
 """
 
 from __future__ import annotations
@@ -87,6 +87,10 @@ class MoveRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """True if the group takes pieces of the partition's log."""
         move = self.of(partition)
         return move is not None and move.target == group and move.phase in (MovePhase.COPYING, MovePhase.FENCED)
+
+    def unit_of(self, move: PartitionMove) -> tuple[int, ...]:
+        """The partitions that take every step together with this one: those of a queue, which is one unit."""
+        return tuple(one.partition for one in self.moves if one.step == move.step and one.target == move.target)
 
     def epoch_base(self, partition: int) -> int:
         """What is added to the leader epoch of the group that has the partition."""
@@ -155,49 +159,56 @@ def decide_begin(record: MoveRecord, owners: list[int], moves: dict[int, int]) -
     )
 
 
-def decide_fence(record: MoveRecord, partition: int) -> MoveRecord:
+def decide_fence(record: MoveRecord, *partitions: int) -> MoveRecord:
     """Have the source refuse clients: the copy has caught up."""
-    return _step(record, partition, (MovePhase.COPYING,), MovePhase.FENCED)
+    return _step(record, partitions, (MovePhase.COPYING,), MovePhase.FENCED)
 
 
-def decide_lift(record: MoveRecord, partition: int) -> MoveRecord:
+def decide_lift(record: MoveRecord, *partitions: int) -> MoveRecord:
     """Have the source serve clients again: the last piece takes too long."""
-    return _step(record, partition, (MovePhase.FENCED,), MovePhase.COPYING)
+    return _step(record, partitions, (MovePhase.FENCED,), MovePhase.COPYING)
 
 
-def decide_cancel(record: MoveRecord, partition: int) -> MoveRecord:
-    """Leave the partition where it is. Refused after the switch."""
-    return _step(record, partition, (MovePhase.COPYING, MovePhase.FENCED), MovePhase.CANCELLED)
+def decide_cancel(record: MoveRecord, *partitions: int) -> MoveRecord:
+    """Leave the partitions where they are. Refused after the switch."""
+    return _step(record, partitions, (MovePhase.COPYING, MovePhase.FENCED), MovePhase.CANCELLED)
 
 
-def decide_switch(record: MoveRecord, owners: list[int], partition: int) -> tuple[MoveRecord, list[int]]:
+def decide_switch(record: MoveRecord, owners: list[int], *partitions: int) -> tuple[MoveRecord, list[int]]:
     """Make the target the owner; returns the record and the owners. The target has everything."""
-    after = _step(record, partition, (MovePhase.FENCED,), MovePhase.SWITCHED)
-    move = after.of(partition)
-    assert move is not None
-    assert owners[partition] == move.source, "a partition moves from its owner"
-    counts = {**record.counts, str(partition): record.counts.get(str(partition), 0) + 1}
-    switched = [move.target if number == partition else owner for number, owner in enumerate(owners)]
+    after = _step(record, partitions, (MovePhase.FENCED,), MovePhase.SWITCHED)
+    counts, switched = dict(record.counts), list(owners)
+    for partition in partitions:
+        move = after.of(partition)
+        assert move is not None
+        assert owners[partition] == move.source, "a partition moves from its owner"
+        counts[str(partition)] = counts.get(str(partition), 0) + 1
+        switched[partition] = move.target
     return msgspec.structs.replace(after, counts=counts), switched
 
 
-def decide_finish(record: MoveRecord, partition: int) -> MoveRecord:
+def decide_finish(record: MoveRecord, *partitions: int) -> MoveRecord:
     """End a move: the group that is not the owner has discarded its copy."""
-    after = _step(record, partition, (MovePhase.SWITCHED, MovePhase.CANCELLED), MovePhase.CANCELLED)
-    return msgspec.structs.replace(after, moves=tuple(move for move in after.moves if move.partition != partition))
+    after = _step(record, partitions, (MovePhase.SWITCHED, MovePhase.CANCELLED), MovePhase.CANCELLED)
+    return msgspec.structs.replace(after, moves=tuple(move for move in after.moves if move.partition not in partitions))
 
 
-def _step(record: MoveRecord, partition: int, phases: tuple[MovePhase, ...], phase: MovePhase) -> MoveRecord:
-    move = record.of(partition)
-    if move is None:
-        raise _refused(f"partition {partition} does not move")
-    if move.phase not in phases:
-        raise _refused(f"the move of partition {partition} is {move.phase.value}")
-    moved = msgspec.structs.replace(move, phase=phase, step=record.generation + 1)
+def _step(
+    record: MoveRecord, partitions: tuple[int, ...], phases: tuple[MovePhase, ...], phase: MovePhase
+) -> MoveRecord:
+    """Give the moves of these partitions, all of them together, their next phase."""
+    stepped: dict[int, PartitionMove] = {}
+    for partition in partitions:
+        move = record.of(partition)
+        if move is None:
+            raise _refused(f"partition {partition} does not move")
+        if move.phase not in phases:
+            raise _refused(f"the move of partition {partition} is {move.phase.value}")
+        stepped[partition] = msgspec.structs.replace(move, phase=phase, step=record.generation + 1)
     return msgspec.structs.replace(
         record,
         generation=record.generation + 1,
-        moves=tuple(moved if one is move else one for one in record.moves),
+        moves=tuple(stepped.get(one.partition, one) for one in record.moves),
     )
 
 

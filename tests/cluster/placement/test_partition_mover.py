@@ -11,6 +11,7 @@ import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.configuration import MOVES, WINGS
+from longhall.broker.events import SegmentsDropped
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.upkeep.queue_administration import declare
@@ -22,6 +23,7 @@ from longhall.cluster.placement.topic_operations import ApplyTopic, ListTopics, 
 from longhall.errors import Code, LonghallError
 from longhall.queues.settings import QueueSettings
 from longhall.records.batch import Record, build_batch, parse_header, read_records
+from longhall.shards.shard import PARTITIONS
 from longhall.topics.partition_moves import EPOCHS_A_MOVE
 from simulation.scenarios.group_halls import MAIN, GroupHalls
 from simulation.world import Simulation
@@ -63,7 +65,7 @@ class House:
 
     async def send(self, group: int, sequence: int, producer: int = 7, number: int = 0) -> int | Code:
         frame = build_batch(
-            [Record(0, 0, None, f"m{sequence}".encode())],
+            [Record(0, 0, b"k%d" % sequence, f"m{sequence}".encode())],
             producer_id=producer,
             producer_epoch=0,
             base_sequence=sequence,
@@ -301,7 +303,7 @@ def test_a_queue_that_comes_during_the_copy_keeps_the_partition_where_it_is() ->
 
 @pytest.mark.parametrize(
     ("configuration", "reason"),
-    [({"cleanup_policy": "compact"}, "compacted"), ({"longhall_archive": "required"}, "archived")],
+    [({"longhall_archive": "required"}, "archived")],
 )
 def test_what_cannot_move_is_refused_with_the_reason(configuration: dict[str, str], reason: str) -> None:
     async def play(house: House) -> None:
@@ -311,3 +313,32 @@ def test_what_cannot_move_is_refused_with_the_reason(configuration: dict[str, st
             await house.inside(MAIN, lambda hall: house.mover.begin("unknown", {0: 1}))
 
     live(play, 1, **configuration)
+
+
+def test_a_compacted_topic_moves_with_its_gaps() -> None:
+    async def play(house: House) -> None:
+        for sequence in range(6):
+            await house.send(MAIN, sequence)
+        partition = house.at(MAIN)
+
+        async def drop(hall: Hall) -> None:
+            bases = [segment.base_offset for segment in partition.log.segments[1:3]]
+            hall.append_event(
+                partition.shard, PARTITIONS, SegmentsDropped(partition=partition.log.partition, base_offsets=bases)
+            )
+            hall.drop_segments(partition, bases)
+
+        await house.inside(MAIN, checkpoint)
+        await house.inside(MAIN, drop)
+        before = house.bodies(MAIN)
+        assert 0 < len(before) < 6
+        await house.move(1)
+        assert house.bodies(1) == before
+        for group in house.halls.groups.values():
+            group.end(power=True)
+            await group.start()
+        assert house.bodies(1) == before
+        assert not house.at(1).log.damaged
+        assert await house.send(1, 6) == 6
+
+    live(play, cleanup_policy="compact", segment_bytes="100")

@@ -27,7 +27,7 @@ from longhall.queues.envelope import (
     sent_as,
     whole_of,
 )
-from longhall.queues.events import Arrived, Purged, QueueEvent, Settled
+from longhall.queues.events import Arrived, Emptied, LaneOpened, Purged, QueueEvent, Settled, StateCopied
 from longhall.queues.messages import QueueView
 from longhall.queues.open_sends import OpenSends
 from longhall.queues.outcomes import Candidate
@@ -38,10 +38,12 @@ from longhall.queues.selector import compile_filter
 from longhall.queues.settings import QueueSettings
 from longhall.queues.staging import Staging
 from longhall.queues.stamps import HEAD, is_late
+from longhall.queues.state import State
 from longhall.records.batch import BatchHeader, read_records
 from longhall.records.control import parse_marker
 from longhall.records.record import Record
 from longhall.shards.shard import Shard
+from longhall.topics.partition_moves import MovePhase
 
 PRIORITY_BYTES_MAX: Final = 1024 * 1024  # Larger messages are delivered without their priority.
 
@@ -50,6 +52,9 @@ HEAD_LEVEL: Final = 1  # The level of late messages, in a queue with one priorit
 NEVER_EXPIRES: Final = 0
 MAY_EXPIRE: Final = 1  # Not checked since the start.
 EXPIRES: Final = 2
+
+_GIVES: Final = (MovePhase.FENCED, MovePhase.SWITCHED)
+_TAKES: Final = (MovePhase.COPYING, MovePhase.FENCED)
 
 
 @final
@@ -60,6 +65,7 @@ class RunningQueue(Listener):
         self.entry = entry
         self.shard = shard
         self.number = entry.number
+        self.secret = secret
         self.queue = Queue(entry.number, entry.settings)
         self._configured = entry.settings  # Those that were taken last.
         self.staging = Staging(entry.number)
@@ -69,7 +75,14 @@ class RunningQueue(Listener):
             int, tuple[int, int]
         ] = {}  # By group: the last message of its outbox, by stream and offset.
         self.deduplicates = _deduplicates(entry.settings)
+        # What receipts are made with: of a queue that moved here, the number and the secret of its first group.
+        self.origin: tuple[int, bytes] = (entry.number, secret)
         self.receipts = Receipts(secret, entry.number)
+        self.incoming = b""  # The pieces of the state that came from another group so far.
+        self.outgoing: tuple[int, bytes] = (0, b"")  # The state for another group, by the step of the move.
+        self.is_away = False  # True if another group serves the queue, or none because it moves.
+        self.is_leaving = False  # True if it moves away, and nothing of it may change here any more.
+        self.is_copy = False  # True if it moves here, and has no state of its own until the copy is complete.
         self.lanes: dict[int, Partition] = {}  # The delivered logs, by partition id.
         self.route: list[Partition] = []  # The lanes that are partitions of the topic.
         self.open_parts = 0  # The number of parts of the route that accept messages; 0: all. From the catalogue.
@@ -99,6 +112,34 @@ class RunningQueue(Listener):
         self._turn = 0
         self._filter_text = entry.settings.filter
         self.filter = compile_filter(entry.settings.filter) if entry.settings.filter else None
+
+    @property
+    def is_closed(self) -> bool:
+        """True if nothing may be done with the messages here: the queue was deleted, or another group serves it."""
+        return self.removed or self.is_away
+
+    def follow_place(self, wing: int) -> bool:
+        """Learn from the topic whether this group, the group `wing`, serves the queue. True if that has changed."""
+        was = self.is_away
+        move = self.route[0].options.moves.of(self.route[0].number)
+        self.is_away = not [partition for partition in self.route if not partition.elsewhere]
+        self.is_leaving = self.is_away and move is not None and move.source == wing and move.phase in _GIVES
+        self.is_copy = move is not None and move.target == wing and move.phase in _TAKES
+        for partition in [*self.levels.values(), *self.hidden.values()]:
+            partition.elsewhere = self.is_away
+        return was != self.is_away
+
+    def rebind(self, route: list[Partition], others: list[Partition]) -> None:
+        """Use other logs: those of the route, and hidden ones."""
+        for partition in [*self.lanes.values(), *self.hidden.values()]:
+            if self in partition.listeners:
+                partition.listeners.remove(self)
+        self.lanes, self.route, self.levels, self.hidden, self.windows = {}, [], {}, {}, {}
+        for partition in [*route, *[one for one in others if one.number < 0]]:
+            self.add_lane(partition)
+        for partition in others:
+            if partition.number >= 0:
+                self.add_hidden(partition)
 
     @property
     def acknowledgers(self) -> int:
@@ -173,7 +214,7 @@ class RunningQueue(Listener):
 
     def add_lane(self, partition: Partition) -> None:
         """Add a delivered log."""
-        self.lanes[partition.log.partition] = partition
+        self.lanes[partition.lane] = partition
         partition.listeners.append(self)
         if len(self.waiters):
             partition.watchers[self.waiters] = None  # Waiting receivers wait for this log too.
@@ -188,7 +229,7 @@ class RunningQueue(Listener):
 
     def add_hidden(self, partition: Partition) -> None:
         """Add a log of delayed messages."""
-        self.hidden[partition.log.partition] = partition
+        self.hidden[partition.lane] = partition
         partition.listeners.append(self)
 
     def drop_hidden(self, number: int) -> None:
@@ -249,8 +290,10 @@ class RunningQueue(Listener):
         return True
 
     def on_batch(self, partition: Partition, header: BatchHeader, stored: bytes, now_ms: int) -> None:
-        """Apply an appended batch of one of the logs."""
-        number = partition.log.partition
+        """Apply an appended batch of one of the logs. A copy takes its state from the source when it is complete."""
+        if self.is_copy:
+            return
+        number = partition.lane
         if header.is_control:
             self._end(number, header, stored)
             return
@@ -278,7 +321,7 @@ class RunningQueue(Listener):
     def _sent(self, partition: Partition, header: BatchHeader, count: int, size: int) -> None:
         self.queue.apply_sent(count, size)
         if header.is_transactional:
-            self.queue.state.uncommitted.sent(partition.log.partition, header.producer_id, count, size)
+            self.queue.state.uncommitted.sent(partition.lane, header.producer_id, count, size)
 
     def _end(self, number: int, header: BatchHeader, stored: bytes) -> None:
         state = self.queue.state
@@ -304,7 +347,7 @@ class RunningQueue(Listener):
 
     def judges(self, partition: Partition) -> bool:
         """True if some messages of this log are not delivered from it: filtered, or copied to a priority lane."""
-        if partition.number < 0 or partition.log.partition not in self.lanes:
+        if partition.number < 0 or partition.lane not in self.lanes:
             return False
         return self.has_priority_lanes or self.filter is not None
 
@@ -312,7 +355,7 @@ class RunningQueue(Listener):
         """True if this message is delivered from this log."""
         if self.has_priority_lanes and self.level_of(header, record):
             return False
-        return self.filter is None or self.filter.matches(decode_record(record, partition.log.partition))
+        return self.filter is None or self.filter.matches(decode_record(record, partition.lane))
 
     def level_of(self, header: BatchHeader, record: Record) -> int:
         """The priority level to whose lane a message is copied; 0: none.
@@ -359,6 +402,12 @@ class RunningQueue(Listener):
         if type(event) is Arrived:
             self.arrivals[event.source] = (event.stream, event.offset)
             return
+        if type(event) is StateCopied:
+            self._take_copied(event)
+            return
+        if type(event) is Emptied:
+            self._empty(event.lanes)
+            return
         self.queue.apply(event)
         if type(event) is Purged and event.forgets:  # Cheaper than `isinstance` for structures, and for every event.
             self.sent.clear()
@@ -366,9 +415,56 @@ class RunningQueue(Listener):
     def snapshot(self) -> list[Any]:
         """For `restore`."""
         state = [self.queue.snapshot(), self.staging.snapshot(), self.sent.snapshot(), self.open_sends.snapshot()]
-        if self.arrivals:
+        has_moved = bool(self.incoming) or self.origin[0] != self.number
+        if self.arrivals or has_moved:
             state.append([[source, *last] for source, last in sorted(self.arrivals.items())])
+        if has_moved:
+            state.append([list(self.origin), self.incoming])
         return state
+
+    def state_for_copy(self) -> bytes:
+        """Everything but the messages, for the group to which the queue moves."""
+        arrivals = [[source, *last] for source, last in sorted(self.arrivals.items())]
+        state = [self.queue.snapshot(), self.staging.snapshot(), self.sent.snapshot(), self.open_sends.snapshot()]
+        return msgspec.msgpack.encode([*state, arrivals, [list(self.origin), b""]])
+
+    def _take_copied(self, event: StateCopied) -> None:
+        if event.at == 0:
+            self.incoming = b""
+        if event.at != len(self.incoming):
+            return  # A piece of another attempt.
+        self.incoming += event.piece
+        if len(self.incoming) == event.total:
+            state: list[Any] = msgspec.msgpack.decode(self.incoming)
+            self.incoming = b""
+            self._forget()
+            self.restore(state)
+
+    def _empty(self, lanes: list[int]) -> None:
+        paused, purged_ms = self.queue.state.paused, self.queue.state.purged_ms
+        self._forget()
+        state = self.queue.state
+        state.paused, state.purged_ms = paused, purged_ms
+        for lane in lanes:
+            state.apply(LaneOpened(queue=self.number, lane=lane))
+
+    def _forget(self) -> None:
+        """Begin with an empty state."""
+        self.queue.state = State(self.settings.fifo)
+        self.staging = Staging(self.number)
+        self.sent.clear()
+        self.open_sends = OpenSends()
+        self.arrivals = {}
+        self.incoming = b""
+        self.windows = {}
+        self.oldest = {}
+        self.delivery_cache = DeliveryCache()
+        self.expiry = MAY_EXPIRE
+        self._take_origin(self.number, self.secret)
+
+    def _take_origin(self, number: int, secret: bytes) -> None:
+        self.origin = (number, secret)
+        self.receipts = Receipts(secret, number)
 
     def restore(self, state: list[Any]) -> None:
         """Take the state of a `snapshot`."""
@@ -379,6 +475,9 @@ class RunningQueue(Listener):
             self.open_sends.restore(state[3])
         if len(state) > 4:
             self.arrivals = {source: (stream, offset) for source, stream, offset in state[4]}
+        if len(state) > 5:
+            (number, secret), self.incoming = state[5]
+            self._take_origin(int(number), bytes(secret))
 
 
 def priority_queue_on(partition: Partition) -> RunningQueue | None:

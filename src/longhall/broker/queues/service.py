@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, final
 
 from longhall.broker.feature_gates import may_forget_sends
-from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
 from longhall.broker.pending import Pending, completed, started, when_acknowledged, when_committed
 from longhall.broker.queues.audit.audit_log import audits, note_lanes
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
@@ -31,7 +31,7 @@ from longhall.broker.queues.large_messages.chunk_collector import ChunkCollector
 from longhall.broker.queues.large_messages.reassembly import read_part
 from longhall.broker.queues.outbox.arrivals import take_in
 from longhall.broker.queues.outbox.outbox_delivery import OutboxDelivery
-from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.running_queue import MAY_EXPIRE, RunningQueue
 from longhall.broker.queues.sending.answer import answer
 from longhall.broker.queues.sending.batch_send import send
 from longhall.broker.queues.sending.queue_appends import QueueAppends
@@ -43,7 +43,7 @@ from longhall.broker.queues.upkeep.measurement import counts_of, depth_of
 from longhall.broker.queues.upkeep.recent_deletions import RecentDeletions
 from longhall.broker.queues.upkeep.resizer import Resizer
 from longhall.broker.queues.upkeep.rewind import START, Destination, fork, fork_starts, rewind
-from longhall.broker.queues.write import together, write_queue, write_staging
+from longhall.broker.queues.write import check_here, together, write_queue, write_staging
 from longhall.broker.usage.usage_meter import ACCOUNT, Account
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
@@ -89,7 +89,7 @@ Results = list[list[Accepted]]
 
 
 @final
-class QueueService:
+class QueueService(HallObserver):
     """The queues of one hall, with the background work that they need: delays, moves, expiry, resizing."""
 
     def __init__(self, hall: Hall) -> None:
@@ -106,6 +106,7 @@ class QueueService:
         self._service = WeightedReceive(hall)
         self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
         self._deleted = RecentDeletions(hall.world.clock)
+        hall.observers.append(self)
 
     def start(self) -> None:
         """Go on with delays and moves."""
@@ -205,11 +206,11 @@ class QueueService:
 
     def depth(self, name: str) -> Depth:
         """How full it is."""
-        return depth_of(self._hall, self._find(name))
+        return depth_of(self._hall, self._serving(name))
 
     def counts(self, name: str) -> Counts:
         """What it has counted."""
-        return counts_of(self._find(name))
+        return counts_of(self._serving(name))
 
     def sources(self, name: str) -> Names:
         """Queues whose dead letters go here."""
@@ -221,6 +222,7 @@ class QueueService:
         """Accept or refuse each of these messages. Those for a deleted queue may become dead letters."""
         queue = self._hall.running_queue(name)
         if queue is not None:
+            check_here(queue)
             return send(self._hall, self.stager, queue, messages)
         letters = letters_of_deleted(self._hall, name)
         if letters is None:
@@ -252,7 +254,7 @@ class QueueService:
         the others stay for other receivers. A message that is too large for one reply goes to receivers that can read
         `in_parts`. What is leased to a receiver that goes away before the commit is returned to the queue.
         """
-        queue = self._find(name)
+        queue = self._serving(name)
         repeated = self._repeated(queue, attempt_id) if attempt_id else None
         if repeated is not None:
             return completed(repeated)
@@ -316,35 +318,35 @@ class QueueService:
 
     async def begin(self, name: str) -> str:
         """Open an upload for a message that comes in parts; its id. It runs out an hour after its last part."""
-        return await upload.begin(self._hall, self._find(name))
+        return await upload.begin(self._hall, self._serving(name))
 
     async def add(self, name: str, upload_id: str, number: int, part: bytes) -> None:
         """Keep a part, durably: numbers begin at 0, and one that comes again takes the place of the first.
 
         A part has at most `upload.PART_BYTES_MAX`.
         """
-        await upload.store(self._hall, self._find(name), upload_id, number, part)
+        await upload.store(self._hall, self._serving(name), upload_id, number, part)
 
     async def finish(self, name: str, upload_id: str, parts: int, message: Outgoing) -> Accepted:
         """All parts are here: they are a message now, with everything but the body as `message` says."""
-        return await send_parcel(self._hall, self.stager, self._find(name), upload_id, parts, message)
+        return await send_parcel(self._hall, self.stager, self._serving(name), upload_id, parts, message)
 
     async def abort(self, name: str, upload_id: str) -> None:
         """Give up an upload."""
-        await upload.abort(self._hall, self._find(name), upload_id)
+        await upload.abort(self._hall, self._serving(name), upload_id)
 
     async def read_part(self, name: str, receipt: str, number: int) -> bytes:
         """A part of a message that was given out with `parts`, for whoever holds its receipt."""
-        return await read_part(self._hall, self._find(name), receipt, number)
+        return await read_part(self._hall, self._serving(name), receipt, number)
 
     def settle(self, name: str, receipts: Names, consumer: str = "", accepts: str = CURRENT) -> Pending[Codes]:
         """The consumer is done with these messages."""
-        return settle(self._hall, self._find(name), receipts, consumer, accepts)
+        return settle(self._hall, self._serving(name), receipts, consumer, accepts)
 
     async def settle_with_sends(self, name: str, receipts: Names, sends: WriteBacks, consumer: str = "") -> Results:
         """Settle messages and send others in one atomic step, to any queues and to topics of this replication group."""
         carrier = self.outbox.carrier
-        return await settle_with_sends(self._hall, self.stager, carrier, self._find(name), receipts, sends, consumer)
+        return await settle_with_sends(self._hall, self.stager, carrier, self._serving(name), receipts, sends, consumer)
 
     async def change_lease(
         self, name: str, changes: Changes, consumer: str = "", accepts: str = CURRENT, lease_ms_max: int = 0
@@ -352,11 +354,11 @@ class QueueService:
         """Leases end at another time; 0 gives back."""
         for _, lease_ms in changes:
             _check_lease(lease_ms)
-        return await change_leases(self._hall, self._find(name), changes, consumer, accepts, lease_ms_max)
+        return await change_leases(self._hall, self._serving(name), changes, consumer, accepts, lease_ms_max)
 
     async def hand_back(self, name: str, receipts: Names) -> Codes:
         """Messages that nobody was shown are available again, and that was no attempt."""
-        return await hand_back(self._hall, self._find(name), receipts)
+        return await hand_back(self._hall, self._serving(name), receipts)
 
     async def answer(self, name: str, receipt: str, message: Outgoing, consumer: str = "") -> Accepted:
         """Send an answer to the reply queue that the message of this receipt names, and settle it, in one step.
@@ -365,23 +367,23 @@ class QueueService:
         the message's correlation id, or its message id where it has none.
         """
         carrier = self.outbox.carrier
-        return await answer(self._hall, self.stager, carrier, self._find(name), receipt, message, consumer)
+        return await answer(self._hall, self.stager, carrier, self._serving(name), receipt, message, consumer)
 
     # Again, and without taking
 
     async def rewind(self, name: str, to: Destination) -> None:
         """Give out again from "start", from a time in milliseconds, or from an offset for each lane."""
-        await rewind(self._hall, self._find(name), to)
+        await rewind(self._hall, self._serving(name), to)
 
     async def fork(
         self, name: str, new_name: str, start: Destination = START, settings: QueueSettings | None = None
     ) -> QueueView:
         """A second queue with a cursor of its own over the same log, from there on."""
-        return _view(await fork(self._hall, self._find(name), new_name, start, settings))
+        return _view(await fork(self._hall, self._serving(name), new_name, start, settings))
 
     async def fork_starts(self, name: str, start: Destination = START) -> Starts:
         """Where a fork would begin, by partition: of the partitions that this group stores."""
-        return await fork_starts(self._hall, self._find(name), start)
+        return await fork_starts(self._hall, self._serving(name), start)
 
     async def declare_placed(self, name: str, topic_id: bytes, settings: QueueSettings, starts: Starts) -> QueueView:
         """Create a queue over a topic that other groups store; they begin at these offsets, by partition."""
@@ -389,11 +391,11 @@ class QueueService:
 
     async def peek(self, name: str, count_max: int, from_offset: int | str = "", settled: bool = False) -> Page:
         """Messages with their state, without taking them; `settled` shows what is done with as well."""
-        return await browse(self._hall, self._find(name), Sought(settled=settled), count_max, from_offset)
+        return await browse(self._hall, self._serving(name), Sought(settled=settled), count_max, from_offset)
 
     async def leased(self, name: str, count_max: int, from_offset: int | str = "") -> Page:
         """The messages that somebody has now."""
-        return await browse(self._hall, self._find(name), Sought(leased=True), count_max, from_offset)
+        return await browse(self._hall, self._serving(name), Sought(leased=True), count_max, from_offset)
 
     async def search(
         self,
@@ -408,17 +410,17 @@ class QueueService:
     ) -> Page:
         """The same for those that fit: by attributes, by what is in their bodies, by when they were sent."""
         sought = Sought(filter, text, from_ms, until_ms, settled)
-        return await browse(self._hall, self._find(name), sought, count_max, from_offset)
+        return await browse(self._hall, self._serving(name), sought, count_max, from_offset)
 
     # Dead letters, and any other message one by one
 
     async def letters(self, name: str, count_max: int = 100, from_: str = "") -> LetterPage:
         """What is in a queue with all that is known of each, from the place on that the page before told."""
-        return await letters(self._hall, self._find(name), count_max, from_)
+        return await letters(self._hall, self._serving(name), count_max, from_)
 
     async def letter(self, name: str, message_id: str) -> Letter:
         """One of them; UNKNOWN_MESSAGE if it is not there."""
-        return await letter(self._hall, self._find(name), message_id)
+        return await letter(self._hall, self._serving(name), message_id)
 
     async def edit_letter(
         self,
@@ -429,7 +431,7 @@ class QueueService:
         seal: bytes = b"",
     ) -> Letter:
         """Replace its body, its attributes (all of them) or both; MESSAGE_LEASED while somebody has it."""
-        return await edit_letter(self._hall, self._find(name), message_id, body, attributes, seal)
+        return await edit_letter(self._hall, self._serving(name), message_id, body, attributes, seal)
 
     # Messages between groups
 
@@ -445,7 +447,7 @@ class QueueService:
 
     async def take_in(self, name: str, topic_id: bytes, batch: OutboxBatch) -> int:
         """Store messages of another group's outbox, each once; the first offset without room, or behind the batch."""
-        queue = self._find(name)
+        queue = self._serving(name)
         if queue.entry.topic_id != topic_id:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"The queue '{name}' that is meant is gone.")
         return await take_in(self._hall, self.stager, queue, batch)
@@ -461,7 +463,7 @@ class QueueService:
         """
         if target and move_target(self._hall, target) is None:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{target}'.")
-        return await self.mover.start_move(self._find(source), target, rate_max, ids or [], filter)
+        return await self.mover.start_move(self._serving(source), target, rate_max, ids or [], filter)
 
     async def cancel_move(self, task_id: str, queue: str = "") -> MoveTask:
         """Stop a move, of this queue if one is named."""
@@ -469,7 +471,21 @@ class QueueService:
 
     def moves(self, source: str) -> Moves:
         """The moves of a queue, the newest first."""
-        return self.mover.moves(self._find(source))
+        return self.mover.moves(self._serving(source))
+
+    def queue_placed(self, queue: RunningQueue) -> None:
+        """This group serves a queue from now on, or does not any more."""
+        queue.waiters.wake(len(queue.waiters))
+        if not queue.is_away:
+            queue.expiry = MAY_EXPIRE
+            self.stager.arm(queue)
+        self.consumers.queue_placed(queue)
+
+    def _serving(self, name: str) -> RunningQueue:
+        """The queue, if this group serves it. QUEUE_MOVED if another one does, or will in a moment."""
+        queue = self._find(name)
+        check_here(queue)
+        return queue
 
     def _find(self, name: str) -> RunningQueue:
         queue = self._hall.running_queue(name)

@@ -41,7 +41,8 @@ def together(hall: Hall) -> Iterator[None]:
 
 
 def write_queue(hall: Hall, queue: RunningQueue, events: Iterable[QueueEvent]) -> None:
-    """Append and apply events of a queue."""
+    """Append and apply events of a queue. QUEUE_MOVED, before anything is appended, if it moves to another group."""
+    check_here(queue, leaving_only=True)
     for event in events:
         hall.append_event(queue.shard, QUEUES, event)
         try:
@@ -55,6 +56,7 @@ def write_queue(hall: Hall, queue: RunningQueue, events: Iterable[QueueEvent]) -
 
 def write_staging(hall: Hall, queue: RunningQueue, events: Iterable[StagingEvent]) -> None:
     """Append and apply events of a queue's staging."""
+    check_here(queue, leaving_only=True)
     for event in events:
         hall.append_event(queue.shard, STAGING, event)
         try:
@@ -62,6 +64,16 @@ def write_staging(hall: Hall, queue: RunningQueue, events: Iterable[StagingEvent
         except Exception as error:
             hall.halt(error)
             raise
+
+
+def check_here(queue: RunningQueue, *, leaving_only: bool = False) -> None:
+    """Raises QUEUE_MOVED if another group serves the queue, or will in a moment. With `leaving_only` the hall may note
+    changes of a queue that is in other groups.
+    """
+    if queue.is_away and (queue.is_leaving or not leaving_only):
+        raise LonghallError(
+            Code.QUEUE_MOVED, f"Queue '{queue.entry.name}' moves between replication groups; try again."
+        )
 
 
 def write_upload(hall: Hall, shard: int, event: UploadEvent) -> None:
@@ -123,7 +135,7 @@ def write_records(
     if code is not None:  # Raised, so that the caller settles nothing that was not copied.
         raise LonghallError(code)
     if not message and any(hall.chunked_messages):
-        _hold(hall, partition.log.partition, base, records)
+        _hold(hall, partition.lane, base, records)
     partition.traffic.messages_in += len(records)
     partition.traffic.bytes_in += len(batch)
     return base

@@ -72,7 +72,7 @@ async def acquire(
     hall: Hall, queue: RunningQueue, partition: Partition, wanted: Wanted, lock_ms: int, holding: Holding
 ) -> Acquired:
     """Lease messages of a partition to a member. Raises LonghallError."""
-    lane = partition.log.partition
+    lane = partition.lane
     for _ in range(STEPS_MAX):
         check_delivery(hall, queue)
         if lane not in queue.queue.state.lanes:
@@ -111,13 +111,13 @@ async def _deliver(
         if batch is None:
             break
         header, data = batch
-        large_bytes = large_bytes_of(hall, data, header, partition.log.partition)
+        large_bytes = large_bytes_of(hall, data, header, partition.lane)
         if large_bytes:
             joined_bytes += large_bytes
             if at and joined_bytes > JOINED_BYTES_MAX:
                 break
             try:
-                data = await join_batch(hall, data, header, partition.log.partition)
+                data = await join_batch(hall, data, header, partition.lane)
             except LonghallError:
                 break  # It cannot be read at the moment, so nobody gets it.
         if not wanted.is_strict and header.next_offset > given[-1].candidate.offset + 1:
@@ -146,7 +146,7 @@ def _rest_of_batch(
     until: int,
 ) -> list[Given]:
     """Lease the rest of the last batch, from `last` to `until` (both exclusive), which the client gets anyway."""
-    lane = partition.log.partition
+    lane = partition.lane
     if queue.removed or lane not in queue.queue.state.lanes or not wanted.may_scan:
         return []
     count = until - queue.queue.cursor(lane).scan

@@ -96,7 +96,7 @@ async def open_cursor(
     begins: dict[int, int] = {}
     for partition in hall.routes[topic.name]:
         given = None if starts is None else starts.get(partition.number)
-        begins[partition.log.partition] = await _start(hall, partition, settings) if given is None else given
+        begins[partition.lane] = await _start(hall, partition, settings) if given is None else given
     name = _name(group_id, topic_id)
     chosen = QueueSettings(lease_ms=settings.lock_ms, settled="keep", fair=False, door={SHARE_GROUP: group_id})
     try:

@@ -33,7 +33,7 @@ def position_of(hall: Hall, group_id: str, partition: Partition) -> SharePositio
     if partition.elsewhere:
         raise LonghallError(Code.NOT_LEADER, "Another replication group stores this partition.")
     queue = cursor_of(hall, group_id, partition.topic_id)
-    lane = partition.log.partition
+    lane = partition.lane
     if queue is None or lane not in queue.queue.state.lanes:
         return SharePosition()
     cursor = queue.queue.cursor(lane)
@@ -70,7 +70,7 @@ async def move_positions(
 
 
 def _moved(queue: RunningQueue, partition: Partition, offset: int) -> list[QueueEvent]:
-    lane = partition.log.partition
+    lane = partition.lane
     messages = partition.log.next_offset - offset
     for other, log in queue.lanes.items():
         if other != lane and other in queue.queue.state.lanes:

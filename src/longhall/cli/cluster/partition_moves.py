@@ -43,4 +43,8 @@ def moves_under_way(client: ApiClient) -> list[Row]:
     from longhall.console.api.partition_moves import MovesUnderWay
 
     found = client.ask("GET", "cluster/partition-moves", MovesUnderWay)
-    return [{**msgspec.to_builtins(move), "copied": short_size(move.copied_bytes)} for move in found.moves]
+    rows: list[Row] = []
+    for move in found.moves:
+        partition = "all" if move.partition < 0 else move.partition  # A queue moves as one unit.
+        rows.append({**msgspec.to_builtins(move), "partition": partition, "copied": short_size(move.copied_bytes)})
+    return rows

@@ -9,14 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from longhall.broker import partition_copy
+from longhall.broker import partition_copy, queue_copy
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import MOVES
 from longhall.broker.events import TopicConfigured
 from longhall.broker.feature_gates import check_moves
 from longhall.broker.hall import Hall
 from longhall.broker.topic_administration import commit_event
-from longhall.cluster.placement.move_operations import AppendPiece, CompleteCopy, DiscardCopy, ProveCopy, ReadPiece
+from longhall.cluster.placement.move_operations import (
+    AppendPiece,
+    AppendQueueState,
+    CompleteCopy,
+    CompleteQueueCopy,
+    DiscardCopy,
+    ListQueueLogs,
+    ProveCopy,
+    ReadPiece,
+    ReadQueueState,
+)
 from longhall.errors import Code, LonghallError
 from longhall.topics.partition_moves import decode_record
 
@@ -56,3 +66,10 @@ def serve_moves(hall: Hall, broker: Operations) -> None:
     broker.also(CompleteCopy, lambda op, caller: partition_copy.complete_copy(hall, op.place, op.piece))
     broker.also(ProveCopy, lambda op, caller: partition_copy.prove(hall, op.place))
     broker.also(DiscardCopy, lambda op, caller: partition_copy.discard(hall, op.place))
+    broker.also(ListQueueLogs, lambda op, caller: queue_copy.list_logs(hall, op.place))
+    broker.also(ReadQueueState, lambda op, caller: queue_copy.read_state(hall, op.place, op.at))
+    broker.also(AppendQueueState, lambda op, caller: queue_copy.append_state(hall, op.place, op.at, op.piece))
+    broker.also(
+        CompleteQueueCopy,
+        lambda op, caller: queue_copy.complete_queue(hall, op.place, op.logs, op.at, op.piece),
+    )

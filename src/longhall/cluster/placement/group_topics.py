@@ -12,6 +12,7 @@ import msgspec
 
 from longhall.broker.archive_hold import ArchivedRow, note_archived
 from longhall.broker.catalogue import Topic
+from longhall.broker.configuration import MOVES
 from longhall.broker.hall import Hall
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep import queue_administration
@@ -118,7 +119,10 @@ class GroupTopics:
         if spec.queue is None:
             await create_topic(self._hall, spec.name, spec.partitions, spec.configuration, topic_id=spec.topic_id)
         else:
-            await queue_administration.create(self._hall, spec.name, spec.queue, topic_id=spec.topic_id)
+            moves = spec.configuration if spec.configuration.get(MOVES) else {}
+            await queue_administration.create(
+                self._hall, spec.name, spec.queue, topic_id=spec.topic_id, configuration=moves
+            )
 
     async def _apply_queue(self, name: str, settings: QueueSettings) -> None:
         view = self._queues.view(name)

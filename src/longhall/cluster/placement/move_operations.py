@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from longhall.broker.partition_copy import CopyEnd, CopyPlace, LogPiece
+from longhall.broker.queue_copy import QueueLogs, StatePiece
 from longhall.cluster.rpc.operation import Operation
 
 
@@ -38,3 +39,33 @@ class DiscardCopy(Operation[None]):
     """Have the group that is not the owner begin with an empty log."""
 
     place: CopyPlace
+
+
+class ListQueueLogs(Operation[QueueLogs]):
+    """The logs of a queue at the source."""
+
+    place: CopyPlace
+
+
+class ReadQueueState(Operation[StatePiece]):
+    """A piece of the state of a fenced queue."""
+
+    place: CopyPlace
+    at: int
+
+
+class AppendQueueState(Operation[None]):
+    """Store a piece of the state of a queue at the target."""
+
+    place: CopyPlace
+    at: int
+    piece: StatePiece
+
+
+class CompleteQueueCopy(Operation[CopyEnd]):
+    """Give the copy the last piece of the state, and have it use its logs."""
+
+    place: CopyPlace
+    logs: QueueLogs
+    at: int
+    piece: StatePiece

@@ -1,5 +1,5 @@
-"""The partition balancer: the leader of the hall moves partitions of topics so that the groups of all hosts have equal
-shares.
+"""The partition balancer: the leader of the hall moves partitions of topics, and queues, so that the groups of all
+hosts have equal shares. A queue counts as one partition.
 
 A host that joins has a group without partitions, and takes its share of those that exist; the group of a drained host
 gives its share to the others. Only the difference moves (`partition_plan`). What cannot move counts in its group. The
@@ -20,10 +20,10 @@ from typing import Final, Protocol, final
 import msgspec
 
 from longhall.broker.configuration import IN_THE_HALL
-from longhall.broker.feature_gates import MOVES_LEVEL
+from longhall.broker.feature_gates import MOVES_LEVEL, QUEUE_MOVES_LEVEL
 from longhall.broker.hall import Hall
-from longhall.broker.partition_administration import moves_under_way, why_it_stays
-from longhall.cluster.placement.partition_mover import HALL, PartitionMover
+from longhall.broker.partition_administration import moves_under_way, owned_queue, why_it_stays
+from longhall.cluster.placement.partition_mover import ALL, HALL, PartitionMover
 from longhall.cluster.placement.partition_plan import PlacedPartition, plan_balance
 from longhall.cluster.placement.placement_rules import home_of
 from longhall.coordination.ports import ReplicationGroup
@@ -60,7 +60,7 @@ class BalancedGroups(Protocol):
 
 
 class PlannedMove(msgspec.Struct, kw_only=True):
-    """A partition that should be in another group; groups have names."""
+    """A partition, or with the partition -1 a queue, that should be in another group; groups have names."""
 
     topic: str
     partition: int
@@ -121,7 +121,7 @@ class PartitionBalancer:
     def _placed(self) -> tuple[list[PlacedPartition], Counter[int]]:
         """The partitions in groups of hosts that can move, and the number of those that cannot, by group."""
         of_hosts = {wing.number for wing in self._groups.records.values() if home_of(wing)}
-        consumed = {queue.entry.topic_id for queue in self._hall.queues.values()}
+        consumed = {queue.entry.topic_id for queue in self._hall.queues.values() if not queue.entry.owns_topic}
         found: list[PlacedPartition] = []
         others: Counter[int] = Counter()
         for name, topic in self._hall.catalogue.topics.items():
@@ -129,6 +129,11 @@ class PartitionBalancer:
                 continue
             owners = owners_of(topic.options.wings, len(topic.partitions))
             here = [PlacedPartition(name, number, owner) for number, owner in enumerate(owners) if owner in of_hosts]
+            if here and owned_queue(self._hall, topic) is not None:
+                here = [PlacedPartition(name, ALL, here[0].group)]  # A queue in one group is one unit.
+                if self._hall.feature_level < QUEUE_MOVES_LEVEL:
+                    others.update(one.group for one in here)
+                    continue
             if here and not why_it_stays(self._hall, topic, is_consumed=topic.topic_id in consumed):
                 found += here
             else:
@@ -138,7 +143,10 @@ class PartitionBalancer:
     async def _begin(self, moves: Iterable[PlacedPartition]) -> None:
         targets: dict[str, dict[int, int]] = {}
         for move in moves:
-            targets.setdefault(move.topic, {})[move.partition] = move.group
+            topic = self._hall.topic(move.topic)
+            count = len(topic.partitions) if topic is not None and move.partition == ALL else 0
+            some = dict.fromkeys(range(count), move.group) if count else {move.partition: move.group}
+            targets.setdefault(move.topic, {}).update(some)
         for name, some in targets.items():
             await self._mover.begin(name, some)
             _log.info("partitions are moved for balance", extra={"topic": name, "partitions": len(some)})

@@ -22,24 +22,23 @@ from typing import Final, Protocol, TypeVar, final
 import msgspec
 
 from longhall.broker import partition_administration as administration
-from longhall.broker import partition_copy
 from longhall.broker.catalogue import Topic
 from longhall.broker.hall import Hall
-from longhall.broker.partition_copy import CopyEnd, CopyPlace, LogPiece
+from longhall.broker.partition_copy import CopyPlace, LogPiece
 from longhall.broker.pending import Pending
+from longhall.broker.queue_copy import QueueLogs
 from longhall.broker.waiting import committed
-from longhall.cluster.placement.move_operations import AppendPiece, CompleteCopy, DiscardCopy, ProveCopy, ReadPiece
+from longhall.cluster.placement.copy_calls import CALL_S_MAX, HALL, CopyCalls
 from longhall.cluster.rpc.operation import Operation
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.topics.partition_moves import MovePhase, PartitionMove
 
-HALL: Final = 0
+ALL: Final = -1
 LOOK_S: Final = 1.0  # Between two looks at the catalogue, unless a move has just begun.
 TURN_S: Final = 1.0  # A copy goes on for so long before others have their turn.
 PAUSE_S: Final = 1.0  # After an error.
 FENCE_S_MAX: Final = 5.0
-CALL_S_MAX: Final = 10.0  # Of one call to a group.
 AT_ONCE_MAX: Final = 4  # Moves that are worked on at the same time.
 NEAR_BYTES: Final = 256 * 1024  # A piece of at most this size that reaches the end: the rest is short.
 
@@ -66,7 +65,7 @@ class MoveGroups(Protocol):
 
 
 class MoveProgress(msgspec.Struct, kw_only=True):
-    """A move for operators. Groups are numbers; 0 is the hall."""
+    """A move for operators. Groups are numbers; 0 is the hall. A queue moves with ALL its partitions."""
 
     topic: str
     partition: int
@@ -100,6 +99,7 @@ class PartitionMover:
     ) -> None:
         self._hall = hall
         self._groups = groups
+        self._calls = CopyCalls(hall, groups)
         self._confirm = confirm
         self._bytes_a_second = bytes_a_second
         self._free_s = 0.0  # When the next piece may be copied.
@@ -138,7 +138,7 @@ class PartitionMover:
             found.append(
                 MoveProgress(
                     topic=topic.name,
-                    partition=move.partition,
+                    partition=ALL if administration.owned_queue(self._hall, topic) is not None else move.partition,
                     source=move.source,
                     target=move.target,
                     phase=move.phase.value,
@@ -198,7 +198,7 @@ class PartitionMover:
                 await self._give_away(topic, move)
             case MovePhase.CANCELLED:
                 await self._tell(topic, move.source, move.target)
-                await self._discard(topic, move, move.target)
+                await self._calls.discard(CopyPlace(topic.name, topic.topic_id, move), move.target)
                 await administration.finish(self._hall, topic, move)
 
     async def _be_sure(self) -> None:
@@ -217,10 +217,12 @@ class PartitionMover:
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + TURN_S
         place = CopyPlace(topic.name, topic.topic_id, move)
-        end = await self._append(place, -1, LogPiece(0, 0, b""))
+        if administration.owned_queue(self._hall, topic) is not None:
+            return await self._copy_queue(work, place)
+        end = await self._calls.append(place, -1, LogPiece(0, 0, b""))
         while loop.time() < ends_s:
-            piece = await self._read(place, end)
-            end = await self._append(place, end, piece)
+            piece = await self._calls.read(place, end)
+            end = await self._calls.append(place, end, piece)
             work.copied_bytes += len(piece.batches)
             work.left = max(piece.end_offset - end, 0)
             await self._pace(len(piece.batches))
@@ -252,60 +254,87 @@ class PartitionMover:
 
     async def _copy_rest(self, work: _Work, place: CopyPlace) -> None:
         """Copy up to the end of the fenced log, and complete the copy."""
-        end = await self._append(place, -1, LogPiece(0, 0, b""))
+        topic = self._hall.catalogue.by_id.get(place.topic_id)
+        if topic is not None and administration.owned_queue(self._hall, topic) is not None:
+            await self._copy_queue_rest(work, place)
+            return
+        end = await self._calls.append(place, -1, LogPiece(0, 0, b""))
         while True:
-            piece = await self._read(place, end)
-            end = await self._append(place, end, piece)
+            piece = await self._calls.read(place, end)
+            end = await self._calls.append(place, end, piece)
             work.copied_bytes += len(piece.batches)
             if piece.is_last and end == piece.end_offset:
                 break
         work.left = 0
-        await self._complete(place, msgspec.structs.replace(piece, batches=b""))
+        await self._calls.complete(place, msgspec.structs.replace(piece, batches=b""))
 
     async def _give_away(self, topic: Topic, move: PartitionMove) -> None:
         """The source discards its log when the target serves the partition from enough replicas."""
         await self._tell(topic, move.target)
         place = CopyPlace(topic.name, topic.topic_id, move)
-        proof = await self._prove(place)
+        proof = await self._calls.prove(place)
         if proof.in_sync < self._groups.copies_min(move.target):
             raise LonghallError(Code.NOT_ENOUGH_REPLICAS, "the target has too few replicas in sync")
         await self._tell(topic, move.source)
-        await self._discard(topic, move, move.source)
+        await self._calls.discard(place, move.source)
         await self._be_sure()
         await administration.finish(self._hall, topic, move)
 
-    # Calls to a group, or to the hall itself
+    # Queues
 
-    async def _read(self, place: CopyPlace, offset: int) -> LogPiece:
-        if place.move.source == HALL:
-            return await partition_copy.read_piece(self._hall, place, offset)
-        return await self._call(place.move.source, ReadPiece(place, offset))
+    def _logs_of(self, place: CopyPlace, logs: QueueLogs) -> list[CopyPlace]:
+        """The place of each log of a queue: its partitions, and its hidden logs."""
+        topic = self._hall.catalogue.by_id.get(place.topic_id)
+        moves = [topic.options.moves.of(number) for number in range(len(logs.route))] if topic is not None else []
+        route = [msgspec.structs.replace(place, move=move) for move in moves if move is not None]
+        return [*route, *(msgspec.structs.replace(place, log=lane) for lane in logs.hidden)]
 
-    async def _append(self, place: CopyPlace, offset: int, piece: LogPiece) -> int:
-        if place.move.target == HALL:
-            return await partition_copy.append_piece(self._hall, place, offset, piece)
-        return await self._call(place.move.target, AppendPiece(place, offset, piece))
+    async def _copy_queue(self, work: _Work, place: CopyPlace) -> bool:
+        """Copy pieces of all logs of a queue for a while. True if the target is near the end of each."""
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + TURN_S
+        near_bytes, left = 0, 0
+        for one in self._logs_of(place, await self._calls.logs(place)):
+            end = await self._calls.append(one, -1, LogPiece(0, 0, b""))
+            while True:
+                piece = await self._calls.read(one, end)
+                end = await self._calls.append(one, end, piece)
+                work.copied_bytes += len(piece.batches)
+                await self._pace(len(piece.batches))
+                if end >= piece.end_offset or loop.time() >= ends_s:
+                    break
+            near_bytes += len(piece.batches)
+            left += max(piece.end_offset - end, 0)
+        work.left = left
+        return left == 0 and near_bytes <= NEAR_BYTES
 
-    async def _complete(self, place: CopyPlace, piece: LogPiece) -> CopyEnd:
-        if place.move.target == HALL:
-            return await partition_copy.complete_copy(self._hall, place, piece)
-        return await self._call(place.move.target, CompleteCopy(place, piece))
+    async def _copy_queue_rest(self, work: _Work, place: CopyPlace) -> None:
+        """Copy the logs of a fenced queue up to their ends, then its state."""
+        logs = await self._calls.logs(place)
+        for one in self._logs_of(place, logs):
+            end = await self._calls.append(one, -1, LogPiece(0, 0, b""))
+            while True:
+                piece = await self._calls.read(one, end)
+                end = await self._calls.append(one, end, piece)
+                work.copied_bytes += len(piece.batches)
+                if piece.is_last and end == piece.end_offset:
+                    break
+            await self._calls.complete(one, msgspec.structs.replace(piece, batches=b""))
+        work.left = 0
+        await self._copy_state(place, logs)
 
-    async def _prove(self, place: CopyPlace) -> CopyEnd:
-        if place.move.target == HALL:
-            return await partition_copy.prove(self._hall, place)
-        return await self._call(place.move.target, ProveCopy(place))
-
-    async def _discard(self, topic: Topic, move: PartitionMove, group: int) -> None:
-        place = CopyPlace(topic.name, topic.topic_id, move)
-        if group == HALL:
-            await partition_copy.discard(self._hall, place)
-        else:
-            await self._call(group, DiscardCopy(place))
-
-    async def _call(self, number: int, operation: Operation[R]) -> R:
-        async with asyncio.timeout(CALL_S_MAX):
-            return await self._groups.call(number, operation)
+    async def _copy_state(self, place: CopyPlace, logs: QueueLogs) -> None:
+        at, checksum = 0, 0
+        while True:
+            piece = await self._calls.read_state(place, at)
+            if at and piece.checksum != checksum:
+                raise LonghallError(Code.NOT_READY, "the source has another leader; its state is read again")
+            checksum = piece.checksum
+            if at + len(piece.piece) >= piece.total:
+                await self._calls.complete_queue(place, logs, at, piece)
+                return
+            await self._calls.append_state(place, at, piece)
+            at += len(piece.piece)
 
     async def _pace(self, size_bytes: int) -> None:
         """Wait so that all copies together stay within the rate."""

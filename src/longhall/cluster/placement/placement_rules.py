@@ -189,7 +189,7 @@ def configuration_in_wing(configuration: Mapping[str, str], lanes: int) -> dict[
 
 def settings_in_wing(settings: QueueSettings) -> QueueSettings:
     """The settings of a queue in one of its wings: its limits are divided among the wings."""
-    lanes = len(settings.wings)
+    lanes = max(len(settings.wings), 1)  # One that moved to the hall has no wings, and those before know it.
     return msgspec.structs.replace(
         settings, messages_max=-(-settings.messages_max // lanes), bytes_max=-(-settings.bytes_max // lanes)
     )

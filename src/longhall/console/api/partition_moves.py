@@ -16,9 +16,11 @@ from longhall.console.api.service import Route
 from longhall.errors import Code, LonghallError
 from longhall.service.partition_operations import (
     CancelPartitionMoves,
+    CancelQueueMove,
     ListPartitionMoves,
     MovePartitions,
     MovingPartition,
+    PlaceQueue,
     PlaceTopic,
 )
 from longhall.service.router import Router
@@ -29,6 +31,13 @@ class PlacementWanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     placement: Annotated[str, Meta(max_length=60)] = ""
     partitions: Annotated[dict[int, str], Meta(max_length=1000)] = {}
+
+
+class QueuePlacementWanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The new placement of a queue, or the group that shall have it."""
+
+    placement: Annotated[str, Meta(max_length=60)] = ""
+    group: Annotated[str, Meta(max_length=60)] = ""
 
 
 class MovesBegun(msgspec.Struct, kw_only=True):
@@ -55,6 +64,21 @@ async def place_topic(service: Router, asked: Asked) -> Reply:
     return Reply(MovesBegun(partitions=count), HTTPStatus.ACCEPTED)
 
 
+async def place_queue(service: Router, asked: Asked) -> Reply:
+    """PUT /queues/*/placement"""
+    wanted = asked.read(QueuePlacementWanted)
+    if bool(wanted.placement) == bool(wanted.group):
+        raise LonghallError(Code.INVALID_REQUEST, "give `placement`, or `group`")
+    count = await service.call(PlaceQueue(asked.name, wanted.placement, wanted.group), asked.caller)
+    return Reply(MovesBegun(partitions=count), HTTPStatus.ACCEPTED)
+
+
+async def cancel_queue_move(service: Router, asked: Asked) -> Reply:
+    """DELETE /queues/*/placement"""
+    count = await service.call(CancelQueueMove(asked.name), asked.caller)
+    return Reply(MovesBegun(partitions=count), HTTPStatus.ACCEPTED)
+
+
 async def list_moves(service: Router, asked: Asked) -> Reply:
     """GET /cluster/partition-moves"""
     return Reply(MovesUnderWay(moves=await service.call(ListPartitionMoves(), asked.caller)))
@@ -69,5 +93,7 @@ async def cancel_moves(service: Router, asked: Asked) -> Reply:
 MOVE_ROUTES: Final = (
     Route("PUT", "topics/*/placement", place_topic),
     Route("DELETE", "topics/*/placement", cancel_moves),
+    Route("PUT", "queues/*/placement", place_queue),
+    Route("DELETE", "queues/*/placement", cancel_queue_move),
     Route("GET", "cluster/partition-moves", list_moves),
 )

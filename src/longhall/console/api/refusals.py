@@ -90,6 +90,7 @@ _BY_STATUS: Final = {
         Code.KEY_UNAVAILABLE,
         Code.OVERLOADED,
         Code.NOT_READY,
+        Code.QUEUE_MOVED,
         Code.NOT_LEADER,
         Code.NOT_COORDINATOR,
         Code.NOT_CONTROLLER,

@@ -113,6 +113,7 @@ _BY_REPLY: Final = {
     # Another leader will be found: the client connects again.
     CONNECTION_FORCED: (
         Code.NOT_READY,
+        Code.QUEUE_MOVED,
         Code.TIMED_OUT,
         Code.NOT_LEADER,
         Code.NOT_COORDINATOR,

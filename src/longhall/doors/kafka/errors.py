@@ -50,6 +50,7 @@ ERROR_OF: Final[dict[Code, int]] = {
     Code.STORAGE_DAMAGED: 2,  # Readers must not go on as if nothing were missing; clients stop at a corrupt message.
     Code.OVERLOADED: 7,
     Code.OVER_QUOTA: 89,  # THROTTLING_QUOTA_EXCEEDED
+    Code.QUEUE_MOVED: 6,  # NOT_LEADER_OR_FOLLOWER
     Code.NOT_READY: 14,
     Code.TIMED_OUT: 7,
     Code.FENCED_LEADER_EPOCH: 74,

@@ -66,7 +66,7 @@ class ShareExchange:
         except LonghallError as error:
             return ShareRefusal(error_of(error.code), str(error))
         self.lock_ms = min(self.lock_ms, lock_ms_of(queue, self.settings))
-        return ShareTarget(found, queue, self._session.holding(place, queue.number, found.log.partition))
+        return ShareTarget(found, queue, self._session.holding(place, queue.number, found.lane))
 
     def _partition(self, place: Place) -> Partition | ShareRefusal:
         door = self._door
@@ -108,7 +108,7 @@ class ShareExchange:
     def _queue(self, place: Place, partition: Partition) -> RunningQueue | None:
         holding = self._session.holdings.get(place)
         queue = self._door.hall.queues.get(holding.queue_number) if holding is not None else None
-        return queue if queue is not None and partition.log.partition in queue.lanes else None
+        return queue if queue is not None and partition.lane in queue.lanes else None
 
     async def committed(self) -> None:
         """Wait until everything that this request acknowledged is committed."""

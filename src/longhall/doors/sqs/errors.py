@@ -56,6 +56,7 @@ FAULT_OF: Final[dict[Code, Fault]] = {
     Code.OVER_QUOTA: faults.THROTTLED,
     Code.STORAGE_FULL: faults.UNAVAILABLE,
     Code.NOT_READY: faults.UNAVAILABLE,
+    Code.QUEUE_MOVED: faults.UNAVAILABLE,
     Code.TIMED_OUT: faults.UNAVAILABLE,
     Code.NOT_LEADER: faults.UNAVAILABLE,
     Code.NOT_COORDINATOR: faults.UNAVAILABLE,

@@ -22,6 +22,7 @@ from longhall.broker.pending import Pending, completed, started, when_committed
 from longhall.broker.queues.consumers.queue_consumers import QueueConsumers, whole
 from longhall.broker.queues.consumers.session import (
     DIRECT,
+    MOVED,
     SESSION_LEASE_MS,
     Consumer,
     ConsumerSession,
@@ -79,7 +80,8 @@ class ConsumerRegistry:
     def start(self) -> None:
         """Begin to lead: give back what sessions of an earlier leader held."""
         for queue in self._hall.queues.values():
-            self._return_orphans(queue)
+            if not queue.is_away:
+                self._return_orphans(queue)
         self._reclaim_until_s = asyncio.get_running_loop().time() + RECLAIM_S
         self._task = self._hall.background.start("end of queues", self._sweep)
 
@@ -132,6 +134,23 @@ class ConsumerRegistry:
         if found is None:
             raise LonghallError(Code.NOT_READY, "the session of the connection is not open; try again")
         return found
+
+    def queue_placed(self, queue: RunningQueue) -> None:
+        """This group serves a queue from now on, or does not any more. What sessions held comes back, as at an
+        election; consumers are added again where the queue is served.
+        """
+        if not queue.is_away:
+            self._return_orphans(queue)
+            return
+        name = queue.entry.name
+        lost: dict[ConsumerSession, None] = {}
+        for session in self.sessions.values():
+            session.held.pop(name, None)
+            for key in [key for key, consumer in session.consumers.items() if consumer.queue == name]:
+                self._leave(session, key)
+                lost[session] = None
+        for session in lost:
+            session.sink.push(PushedMessages(MOVED, name, []))
 
     # Consumers
 
@@ -404,7 +423,7 @@ class ConsumerRegistry:
 
     def _is_here(self, queue: RunningQueue) -> bool:
         """True if this hall stores the queue, and its consumers are here."""
-        return bool(self._hall.options.wing) or not queue.settings.wings
+        return not queue.is_away
 
     def _delete(self, queue: RunningQueue) -> None:
         if not queue.removed and queue.number not in self._ending:
@@ -443,7 +462,7 @@ class ConsumerRegistry:
         if queue is None:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
         if not self._is_here(queue):
-            raise LonghallError(Code.NOT_READY, f"Other groups store the queue '{name}', and have its consumers.")
+            raise LonghallError(Code.QUEUE_MOVED, f"Other groups store the queue '{name}', and have its consumers.")
         return queue
 
 

@@ -14,6 +14,7 @@ import msgspec
 from longhall.broker.usage.usage_meter import ACCOUNT
 from longhall.queues.messages import Delivery
 
+MOVED: Final = 0  # As the consumer of an empty push: the queue moved, and its consumers have to be added again.
 SESSION_LEASE_MS: Final = 365 * 24 * 3_600_000  # A lease this long belongs to a session.
 SESSION_ID_BYTES: Final = 12
 DIRECT: Final = -1  # The consumer key of a direct reply.

@@ -140,7 +140,7 @@ class StreamReader(Watcher):
 
     def _push(self, found: list[Candidate], room: int) -> int:
         """Push what the consumer wants of these; returns the position behind them."""
-        lane = self._queue.main_lane().log.partition
+        lane = self._queue.main_lane().lane
         deliveries: list[Delivery] = []
         offset = found[0].offset
         for candidate in found:

@@ -95,7 +95,7 @@ async def edit_letter(
     await committed(hall, queue.shard)
     if fields.priority:  # It is delivered from the lane of its level.
         return await letter(hall, queue, message_id)
-    return letter_of(queue, target.log.partition, Record(base, now_ms, edited.key, edited.value, edited.headers))
+    return letter_of(queue, target.lane, Record(base, now_ms, edited.key, edited.value, edited.headers))
 
 
 async def live(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_max: int) -> tuple[list[Record], int]:

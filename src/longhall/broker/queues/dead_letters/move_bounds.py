@@ -4,7 +4,7 @@ A target is a queue of this group, or the outbox for a queue of another group.
 
     the queue                                       target
     is in the catalogue here, with a lane here      the queue itself
-    is in the catalogue here, all lanes elsewhere   the outbox
+    is in the catalogue here, all lanes elsewhere   the outbox, also while it moves
     is not in the catalogue of a wing               the outbox: only the hall knows all queues
     is not in the catalogue of the hall             none
 
@@ -109,6 +109,8 @@ def move_target(hall: Hall, name: str, source: RunningQueue | None = None) -> Mo
 
 def is_apart(hall: Hall, queue: RunningQueue, source: RunningQueue | None = None) -> bool:
     """True if messages for this queue have to go through the outbox."""
+    if queue.is_away:
+        return True
     wings = queue.settings.wings
     if not wings or hall.options.wing not in wings:
         return bool(wings)

@@ -146,8 +146,9 @@ class RedriveTasks:
             return
         task = _known(redrives.get(step.task_id))
         source = hall.running_queue(task.source)
-        if source is None:
-            self._fail(shard, redrives, step, "the source is gone")
+        if source is None or source.is_away:
+            gone = "the source is gone" if source is None else "the source has moved to another replication group"
+            self._fail(shard, redrives, step, gone)
             return
         if task.target and move_target(hall, task.target) is None:
             self._fail(shard, redrives, step, TARGET_GONE)

@@ -90,7 +90,7 @@ def promote(hall: Hall, queue: RunningQueue, load: DueMessages, places: Places) 
     for lane, record in load.found:
         if not queue.staging.is_settled(lane, record.offset):  # A purge may have happened during the read.
             group = sent_as(record)[1] if lanes > 1 else ""
-            target = queue.lane_for(0, group).log.partition
+            target = queue.lane_for(0, group).lane
             targets.setdefault(target, []).append(released_record(record, lane, now_ms))
     with together(hall):
         for target, records in targets.items():

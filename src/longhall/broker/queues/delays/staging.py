@@ -64,7 +64,7 @@ class DelayStager:
         log = self.log_for(queue, due_ms, now_ms)
         offset = write_records(self._hall, log, [record], now_ms)
         self.arm(queue)
-        return log.log.partition, offset
+        return log.lane, offset
 
     def log_for(self, queue: RunningQueue, due_ms: int, now_ms: int) -> Partition:
         """The log for a message due then. The caller calls `arm` after the append."""
@@ -90,7 +90,7 @@ class DelayStager:
             return
         now_ms = self._hall.time.now_ms()
         deadline_ms = queue.staging.next_deadline_ms(now_ms)
-        if deadline_ms is None or queue.removed:
+        if deadline_ms is None or queue.is_closed:
             return
         loop = asyncio.get_running_loop()
         at_s = loop.time() + min(max(deadline_ms - now_ms, least_ms) / 1000, WAIT_S_MAX)
@@ -103,13 +103,13 @@ class DelayStager:
 
     def _begin(self, queue: RunningQueue) -> None:
         self._timers.pop(queue.number, None)
-        if queue.number not in self._tasks and not queue.removed:
+        if queue.number not in self._tasks and not queue.is_closed:
             self._tasks[queue.number] = self._hall.background.start("stage", partial(self._work, queue))
 
     async def _work(self, queue: RunningQueue) -> None:
         now_ms = self._hall.time.now_ms()
         try:
-            while not self._stopped and not queue.removed:
+            while not self._stopped and not queue.is_closed:
                 work = queue.staging.next_work(now_ms)
                 if work is None:
                     break
@@ -146,7 +146,7 @@ class DelayStager:
         places = queue.staging.due(self._hall.time.now_ms(), STEP_MAX)
         moved = 0
         try:
-            while moved < len(places) and not queue.removed:
+            while moved < len(places) and not queue.is_closed:
                 load = gather_due(queue, places, moved)
                 if load.behind > moved:
                     promote(self._hall, queue, load, places[moved : load.behind])
@@ -195,7 +195,8 @@ class DelayStager:
         with together(self._hall):
             write_staging(self._hall, queue, [dropped])
             if dropped.lane_deleted:
-                event = LaneDropped(queue_id=queue.entry.queue_id, partition=work.lane)
+                dropped_log = queue.hidden[work.lane].log.partition
+                event = LaneDropped(queue_id=queue.entry.queue_id, partition=dropped_log)
                 self._hall.append_catalogue(event, Commit())
             else:
                 self._empty(queue.hidden[work.lane])

@@ -93,7 +93,7 @@ def _place(queue: RunningQueue, places: list[tuple[int, int]], from_offset: int 
     lane_text, colon, offset_text = str(from_offset).rpartition(":")
     if not offset_text.isdecimal() or len(offset_text) > 18 or (colon and not lane_text.isdecimal()):
         raise LonghallError(Code.INVALID_REQUEST, f"'{from_offset}' is not a position in a queue")
-    wanted = int(lane_text) if colon else queue.main_lane().log.partition
+    wanted = int(lane_text) if colon else queue.main_lane().lane
     for at, (lane, _) in enumerate(places):
         if lane == wanted:
             return at, int(offset_text)
@@ -167,7 +167,7 @@ class _Look:
         record = candidate.payload
         if not isinstance(record, Record):
             return
-        lane = partition.log.partition
+        lane = partition.lane
         hidden = lane in self._queue.hidden
         if hidden:
             if self._queue.staging.is_settled(lane, record.offset):

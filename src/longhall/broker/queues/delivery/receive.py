@@ -23,7 +23,7 @@ from longhall.broker.queues.delivery.receiver_filters import receiver_filter_for
 from longhall.broker.queues.delivery.time_zones import is_open
 from longhall.broker.queues.large_messages.reassembly import Ration, fill
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.write import together, write_queue
+from longhall.broker.queues.write import check_here, together, write_queue
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import SETTLED, message_info_of, wants_report
@@ -180,6 +180,7 @@ def check_delivery(hall: Hall, queue: RunningQueue) -> None:
     """Raises UNKNOWN_QUEUE if the queue was deleted, STORAGE_FULL if there is no room for leases."""
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
+    check_here(queue)
     if not hall.has_room(EVENT_ROOM_BYTES // 4):
         raise LonghallError(Code.STORAGE_FULL, "the disk is full")
 

@@ -26,7 +26,7 @@ _STEP: Final = 500
 
 async def advance_scan(hall: Hall, partition: Partition) -> None:
     """Advance the scan of an ordinary lane."""
-    lane = partition.log.partition
+    lane = partition.lane
     queue = priority_queue_on(partition)
     if queue is None or queue.settings.settled != "free" or partition.log.bytes_kept() < BYTES_MIN:
         return

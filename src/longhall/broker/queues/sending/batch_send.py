@@ -154,7 +154,7 @@ class _BatchSend:
                 meter.sent(self._queue.entry.name, len(answers), self._bytes)
             if self._queue.settings.fifo:
                 for at, accepted in enumerate(answers):
-                    accepted.sequence = self._queue.sequence_of(target.log.partition, offset + at)
+                    accepted.sequence = self._queue.sequence_of(target.lane, offset + at)
         self._records = []
         self._answers = []
         self._bytes = 0

@@ -160,7 +160,7 @@ class PlannedSends:
                 partition = queue.lane_for(message.priority, message.group)
             charge_quota(queue, len(message.body), now_ms)
             queue.on_sent(1)
-        lane = partition.log.partition
+        lane = partition.lane
         offset = write_records(hall, partition, [record], now_ms, message=False)
         if hall.usage.meter is not None:
             name = queue.entry.name if queue is not None else hall.topic_name(partition.topic_id)

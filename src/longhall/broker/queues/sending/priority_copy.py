@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Final, final
 
 from longhall.broker.events import LaneMade
-from longhall.broker.hall import EVENT_ROOM_BYTES, LEVEL, Hall
+from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queue_logs import LEVEL
 from longhall.broker.queues.running_queue import RunningQueue, priority_queue_on
 from longhall.broker.queues.write import write_queue
 from longhall.broker.send import append_here
@@ -141,7 +142,7 @@ def _by_level(
     except LonghallError:  # An unreadable batch is skipped on delivery.
         return found
     base_offset = parse_header(frame, at).base_offset
-    number = partition.log.partition
+    number = partition.lane
     for record in records:
         level = queue.level_of(header, record)
         if level:

@@ -128,7 +128,7 @@ class ProducedSends:
         answered = check_producer(hall, batch, now_ms)
         if answered is not None:
             if answered.code is None:
-                key = (batch.partition.log.partition, batch.header.producer_id, batch.header.base_sequence)
+                key = (batch.partition.lane, batch.header.producer_id, batch.header.base_sequence)
                 answered.base_offset = self._repeats.get(key, answered.base_offset)
             return answered
         try:
@@ -212,7 +212,7 @@ class ProducedSends:
     def _answer_repeat(self, batch: ProducedBatch, plan: ProducedRecords, sent: Sent) -> None:
         """A batch of nothing but repeats is answered with the offset of the first message, and its retry likewise."""
         first = plan.repeats[0]
-        number = batch.partition.log.partition
+        number = batch.partition.lane
         if first is None or first.lane != number:
             return
         sent.base_offset = first.sequence

@@ -179,7 +179,7 @@ class Publishing:
                 continue
             route.queues.append(queue)
             route.is_sealed = route.is_sealed or queue.is_sealed
-            if queue.settings.wings:
+            if queue.settings.wings or queue.is_away:
                 route.elsewhere.append(queue)
             else:
                 route.here.append(queue)
@@ -264,7 +264,7 @@ class Publishing:
             messages = run.messages
             if run.has_lifetimes or queue.settings.time_to_live_ms == AT_ONCE_MS:
                 messages = [self._for_queue(queue, message) for message in messages]
-            if queue.settings.wings:
+            if queue.settings.wings or queue.is_away:
                 self._put(queue, run.places, messages, quick)
                 continue
             accepted = send_batch(self._hall, self._stager, queue, messages)

@@ -152,7 +152,7 @@ async def _send_one(
             lane, offset = stager.stage(queue, record, due_ms, now_ms)
         else:
             partition = queue.lane_for(message.priority, message.group)
-            lane = partition.log.partition
+            lane = partition.lane
             offset = write_records(hall, partition, [record], now_ms)
         if parcel is not None and manifest is not None:
             parcel.complete(manifest, lane, offset)

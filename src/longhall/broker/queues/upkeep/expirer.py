@@ -59,7 +59,9 @@ class Expirer:
                 await self._try(self._trim(queue), queue)
             first_looks = 0
             everything = rounds % LOOKS_APART == 0
-            for queue in [one for one in self._hall.queues.values() if one.expiry != NEVER_EXPIRES]:
+            for queue in [
+                one for one in self._hall.queues.values() if one.expiry != NEVER_EXPIRES and not one.is_closed
+            ]:
                 if not everything and (queue.settings.amqp is None or queue.expiry == MAY_EXPIRE):
                     continue
                 if queue.expiry == MAY_EXPIRE and first_looks >= FIRST_LOOKS_MAX:
@@ -80,7 +82,7 @@ class Expirer:
 
     async def _trim(self, queue: RunningQueue) -> None:
         """Let the oldest messages of a queue go that dead letters of others have made too long."""
-        if not queue.removed and self._hall.has_room(EVENT_ROOM_BYTES // 4):
+        if not queue.is_closed and self._hall.has_room(EVENT_ROOM_BYTES // 4):
             await make_room(self._hall, queue, 0, 0)
 
     async def _look_first(self, queue: RunningQueue) -> None:
@@ -99,7 +101,7 @@ class Expirer:
 
     async def _look(self, queue: RunningQueue) -> None:
         for _ in range(STEPS_MAX):
-            if queue.removed or not self._hall.has_room(EVENT_ROOM_BYTES // 4):
+            if queue.is_closed or not self._hall.has_room(EVENT_ROOM_BYTES // 4):
                 return
             outcome = queue.queue.decide_expire(self._hall.time.now_ms(), queue.peek)
             write_queue(self._hall, queue, outcome.events)

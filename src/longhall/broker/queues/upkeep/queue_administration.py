@@ -45,6 +45,9 @@ SEGMENT_MS_MAX: Final = 70 * 24 * 3_600_000
 _log = logging.getLogger("longhall.queues")
 
 
+NO_CONFIGURATION: Final[Mapping[str, str]] = {}
+
+
 class PlacedOrigin(NamedTuple):
     """What the catalogue stores of a queue over a placed topic: its id, and the offsets at which its groups begin."""
 
@@ -55,8 +58,16 @@ class PlacedOrigin(NamedTuple):
 HERE: Final = PlacedOrigin()  # Of a queue that no other group stores.
 
 
-async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes = b"") -> RunningQueue:
-    """Create a queue with a topic of its own. A wing passes the topic id of the main hall."""
+async def create(
+    hall: Hall,
+    name: str,
+    settings: QueueSettings,
+    topic_id: bytes = b"",
+    configuration: Mapping[str, str] = NO_CONFIGURATION,
+) -> RunningQueue:
+    """Create a queue with a topic of its own. A wing passes the topic id of the main hall, and of a queue that moves
+    here the configuration of the topic, which says so.
+    """
     refuse_system_topic(name)
     if settings.priorities > 1 and settings.fifo:
         raise LonghallError(
@@ -75,7 +86,7 @@ async def create(hall: Hall, name: str, settings: QueueSettings, topic_id: bytes
         name,
         topic_id or hall.world.entropy.bytes(16),
         settings.partitions,
-        _configuration(hall, settings),
+        {**_configuration(hall, settings), **configuration},
         now_ms,
         _shard_for(hall, name, settings),
     )
@@ -118,7 +129,7 @@ async def declare_placed(
     if topic is None:
         raise LonghallError(Code.UNKNOWN_TOPIC_ID, "There is no topic of this id.")
     here = {
-        partition.log.partition: max(starts[partition.number], partition.log.start_offset)
+        partition.lane: max(starts[partition.number], partition.log.start_offset)
         for partition in hall.routes[topic.name]
         if partition.number in starts and not partition.elsewhere
     }

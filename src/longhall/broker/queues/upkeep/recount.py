@@ -15,7 +15,7 @@ def recount(hall: Hall, partition: Partition, began: int) -> None:
     Outstanding messages that are gone die at their next delivery. The scan passes the others at once, so that they do
     not count as waiting and a full queue has room again.
     """
-    lane = partition.log.partition
+    lane = partition.lane
     start = partition.log.start_offset
     for queue in partition.listeners:
         if not isinstance(queue, RunningQueue) or lane not in queue.lanes:

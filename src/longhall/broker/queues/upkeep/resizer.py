@@ -137,7 +137,7 @@ class Resizer:
             if partition.high_watermark < end:
                 return False
             for queue in self._hall.queues_on(topic.topic_id):
-                if queue.queue.cursor(partition.log.partition).floor() < end:
+                if queue.queue.cursor(partition.lane).floor() < end:
                     return False
         return True
 
@@ -227,7 +227,7 @@ def mark_all(queues: list[RunningQueue]) -> list[tuple[RunningQueue, Marked]] | 
     """Marks for the FIFO queues among these queues of one topic; None if one is at its bound."""
     marks: list[tuple[RunningQueue, Marked]] = []
     for queue in queues:
-        ends = [(partition.log.partition, partition.log.next_offset) for partition in queue.route]
+        ends = [(partition.lane, partition.log.next_offset) for partition in queue.route]
         decided = queue.queue.decide_mark(ends)
         if isinstance(decided, Status):
             return None

@@ -71,7 +71,7 @@ async def fork(
 ) -> RunningQueue:
     """Create a queue of this name on the same log, from there on; by default with the same settings."""
     starts = await fork_starts(hall, queue, start)
-    by_log = {queue.route[number].log.partition: offset for number, offset in starts.items()}
+    by_log = {queue.route[number].lane: offset for number, offset in starts.items()}
     return await declare_from(hall, name, queue.entry.topic_id, fork_settings(settings or queue.settings), by_log)
 
 
@@ -87,7 +87,7 @@ async def fork_starts(hall: Hall, queue: RunningQueue, start: Destination) -> di
     places = await _places(hall, route, start)
     starts: dict[int, int] = {}
     for partition in route:
-        lane = partition.log.partition
+        lane = partition.lane
         if isinstance(start, Mapping):
             offset = places.get(lane, queue.queue.cursor(lane).floor())
         else:
@@ -115,14 +115,14 @@ async def _places(hall: Hall, lanes: list[Partition], to: Destination) -> dict[i
     if isinstance(to, str):
         if to != START:
             raise LonghallError(Code.INVALID_REQUEST, f"'{to}' is not a position: give 'start', a time or offsets.")
-        return {partition.log.partition: partition.log.start_offset for partition in lanes}
+        return {partition.lane: partition.log.start_offset for partition in lanes}
     if to < 0:
         raise LonghallError(Code.INVALID_REQUEST, "a time must not be negative")
     places: dict[int, int] = {}
     for partition in lanes:
         found = await look_up_offset(hall, partition, to, False, -1)
         if found is not None:
-            places[partition.log.partition] = found[0]
+            places[partition.lane] = found[0]
     return places
 
 
@@ -135,7 +135,7 @@ def _named(lanes: list[Partition], offsets: Mapping[int, int]) -> dict[int, int]
             raise LonghallError(Code.INVALID_REQUEST, f"The queue has no lane {number}.")
         if offset < partition.log.start_offset:
             raise LonghallError(Code.OFFSET_OUT_OF_RANGE, f"Lane {number} begins at {partition.log.start_offset}.")
-        places[partition.log.partition] = offset
+        places[partition.lane] = offset
     return places
 
 
