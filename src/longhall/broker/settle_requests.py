@@ -25,6 +25,7 @@ from longhall.broker.transaction_participant import (
     EXTEND,
     PREPARE,
     SettleRequest,
+    TransactionParticipant,
     incarnation_of,
 )
 from longhall.errors import Code, LonghallError
@@ -47,6 +48,7 @@ class SettleRequests:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
+        self._here = TransactionParticipant(hall)
         self._number = 0
 
     async def extend(self, queue: RunningQueue, receipts: Mapping[int, list[str]], lease_ms: int) -> Code | None:
@@ -89,20 +91,18 @@ class SettleRequests:
             pause_s = min(2 * pause_s, PAUSE_S_MAX)
         return Code.CONCURRENT_TRANSACTIONS if left else None
 
-    async def end(self, markers: Markers, parts: Iterable[Part]) -> bool:
+    async def end(self, markers: Markers, names: Iterable[str]) -> bool:
         """Have all groups carry out the outcome. False if this process stops before that: its successor goes on."""
         step, pause_s = COMMIT if markers.committed else ABORT, PAUSE_S_MIN
-        left = list(parts)
-        while left:
+        queues, done = list(names), set[Part]()
+        while left := self._parts_of(queues, done):
             epoch = self._epoch
             codes = await asyncio.gather(*(self._ask(step, part, markers.producer_id, epoch) for part in left))
-            left = [
-                part
-                for part, code in zip(left, codes, strict=True)
-                if code is not None and code is not Code.UNKNOWN_QUEUE  # Deleted, and its messages with it.
-            ]
-            if not left:
-                break
+            for part, code in zip(left, codes, strict=True):
+                if code is None or code is Code.UNKNOWN_QUEUE:  # Deleted, and its messages with it.
+                    done.add(part)
+            if done.issuperset(left):
+                continue
             if self._hall.background.is_closing:
                 return False
             _log.info(
@@ -112,6 +112,15 @@ class SettleRequests:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_S_MAX)
         return True
+
+    def _parts_of(self, names: list[str], done: set[Part]) -> list[Part]:
+        """The queues and groups that do not know the outcome. A queue that has moved has its holds where it is now."""
+        left: list[Part] = []
+        for name in names:
+            queue = self._hall.running_queue(name)
+            if queue is not None:
+                left += [(name, group) for group in queue.settings.wings or (self._hall.options.wing,)]
+        return [part for part in left if part not in done]
 
     @property
     def _epoch(self) -> int:
@@ -148,7 +157,10 @@ class SettleRequests:
         )
         try:
             async with asyncio.timeout(timeout_s):
-                code = await self._hall.wings.settle_in_group(group, request)
+                if group == self._hall.options.wing:
+                    code = await self._here.carry_out(request)  # The queue has moved to the hall.
+                else:
+                    code = await self._hall.wings.settle_in_group(group, request)
             reason = code.value if code is not None else ""
         except TimeoutError:
             code, reason = Code.TIMED_OUT, "no answer"

@@ -77,8 +77,8 @@ class TransactionParticipant:
         queue = hall.running_queue(request.queue)
         if queue is None or incarnation_of(queue) != request.incarnation:
             return Code.UNKNOWN_QUEUE
-        if not may_settle_in_groups(hall) or not hall.has_room(EVENT_ROOM_BYTES // 4):
-            return Code.NOT_READY
+        if queue.is_away or not may_settle_in_groups(hall) or not hall.has_room(EVENT_ROOM_BYTES // 4):
+            return Code.NOT_READY  # A queue that moves takes its holds along: the coordinator finds it there.
         if request.step == EXTEND:
             code = self._extend(queue, request)
         elif not self._is_next(queue, request):
@@ -134,8 +134,8 @@ class TransactionParticipant:
         places = [place for place, hold in first.items() if not hold.rejected and (audited or hold.reported)]
         infos: dict[Place, MessageInfo] = dict(await look_up_infos(hall, queue, places)) if places else {}
         records = {place: await look_up_record(hall, queue, *place) for place, hold in first.items() if hold.rejected}
-        if queue.removed:
-            return Code.UNKNOWN_QUEUE
+        if queue.is_closed:
+            return Code.UNKNOWN_QUEUE if queue.removed else Code.NOT_READY
         if not self._numbers.is_last(queue.number, request):
             return Code.NOT_LEADER  # A repeat of this request was faster, and the next transaction may hold messages.
         held = {

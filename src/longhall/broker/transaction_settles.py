@@ -212,14 +212,13 @@ class TransactionSettles:
 
     async def end_elsewhere(self, markers: Markers) -> bool:
         """Have other groups carry out the outcome. False if this process stops before that."""
-        parts: set[Part] = set()
+        names: list[str] = []
         for group_id in markers.groups:
-            queue = self._placed(group_id)
-            if queue is not None:
-                held = self._held(group_id, markers.producer_id)
-                issuers = [split_group(receipt.removeprefix(REJECTED_MARK))[0] for receipt in held]
-                parts.update((queue.entry.name, group) for group in {*queue.settings.wings, *issuers} if group > 0)
-        return await self._requests.end(markers, sorted(parts))
+            queue = self._hall.running_queue(group_id.removeprefix(SETTLE_GROUP)) if settles(group_id) else None
+            if queue is not None and may_settle_in_groups(self._hall):
+                if queue.settings.wings or queue.queue.state.holds.of(markers.producer_id):
+                    names.append(queue.entry.name)
+        return await self._requests.end(markers, names)
 
     def _held(self, group_id: str, producer_id: int) -> list[str]:
         if not settles(group_id):
@@ -239,6 +238,8 @@ def _by_group(queue: RunningQueue, receipts: list[str]) -> dict[int, list[str]] 
     for receipt in receipts:
         mark = REJECTED_MARK if receipt.startswith(REJECTED_MARK) else ""
         group, rest = split_group(receipt.removeprefix(REJECTED_MARK))
+        if len(queue.settings.wings) == 1:
+            group = queue.settings.wings[0]  # Another group may have issued it, before the queue moved.
         if group not in queue.settings.wings:
             return None
         found.setdefault(group, []).append(mark + rest)
