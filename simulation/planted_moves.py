@@ -13,7 +13,8 @@ from longhall.broker.queues import service, write
 from longhall.broker.queues.delivery import receive
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.waiting import Commit
-from longhall.cluster.placement.partition_mover import HALL, PartitionMover
+from longhall.cluster.placement.copy_calls import HALL
+from longhall.cluster.placement.partition_mover import PartitionMover
 from simulation.bug import Bug
 
 _Replacements = list[tuple[Any, str, Any]]

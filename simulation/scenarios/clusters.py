@@ -150,7 +150,7 @@ async def cluster_resizes(simulation: Simulation, starter: Starter) -> RunResult
     run = ClusterQueueRun(simulation, (*LEADERS, *POWER), [laws.WIDE, laws.KEYED], size_of(simulation))
     clients = run.clients
     await clients.begin()
-    sizes = Sizes(run.context, [laws.WIDE.name, laws.KEYED.name])
+    sizes = Sizes(run.context, {laws.WIDE.name: 1, laws.KEYED.name: 1})
     clients.send_in_lines(laws.WIDE, 2, 0.6)
     clients.consume(laws.WIDE, 3, 0.3, DILIGENT)
     clients.pause(laws.WIDE, 15.0)

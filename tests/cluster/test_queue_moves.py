@@ -10,6 +10,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ class _Client:
                 }
                 for number in range(at, at + 10)
             ]
-            self.do(lambda sqs, url, some=entries: _accepted(sqs.send_message_batch(QueueUrl=url, Entries=some)))
+            self.do(partial(_send_batch, entries=entries))
 
     def receive(self, wait_s: int = 0) -> list[tuple[int, str, str]]:
         """Number, message id and receipt of up to ten messages."""
@@ -125,8 +126,8 @@ class _Client:
         )
 
 
-def _accepted(answer: dict[str, Any]) -> None:
-    if answer.get("Failed"):
+def _send_batch(sqs: Any, url: str, entries: list[dict[str, Any]]) -> None:
+    if sqs.send_message_batch(QueueUrl=url, Entries=entries).get("Failed"):
         raise BotoCoreError
 
 

@@ -15,7 +15,8 @@ from longhall.broker.feature_gates import check_moves, check_placement, check_qu
 from longhall.broker.hall import Hall
 from longhall.broker.partition_administration import movable_topic, owned_queue
 from longhall.broker.topic_administration import must_lead
-from longhall.cluster.placement.partition_mover import HALL, PartitionMover
+from longhall.cluster.placement.copy_calls import HALL
+from longhall.cluster.placement.partition_mover import PartitionMover
 from longhall.cluster.placement.partition_plan import plan_targets
 from longhall.coordination.ports import ReplicationGroup
 from longhall.errors import Code, LonghallError

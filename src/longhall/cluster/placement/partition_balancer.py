@@ -23,7 +23,8 @@ from longhall.broker.configuration import IN_THE_HALL
 from longhall.broker.feature_gates import MOVES_LEVEL, QUEUE_MOVES_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.partition_administration import moves_under_way, owned_queue, why_it_stays
-from longhall.cluster.placement.partition_mover import ALL, HALL, PartitionMover
+from longhall.cluster.placement.copy_calls import HALL
+from longhall.cluster.placement.partition_mover import ALL, PartitionMover
 from longhall.cluster.placement.partition_plan import PlacedPartition, plan_balance
 from longhall.cluster.placement.placement_rules import home_of
 from longhall.coordination.ports import ReplicationGroup
