@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -131,23 +129,3 @@ def test_the_retry_topic_of_a_queue_in_wings_is_read_through_any_node(winged: Cl
             returned.append(message["Body"])
     for number in winged.nodes:
         assert sorted(_read(winged, number, "r.retry", 3, len(bodies))) == sorted(bodies)
-
-
-def test_a_hung_metadata_process_costs_only_what_needs_it_and_heals(winged: Cluster) -> None:
-    """The process that leads the hall, with the catalogue, hangs; those of its wings go on."""
-    admin = AdminClient({"bootstrap.servers": winged.bootstrap})
-    admin.create_topics([NewTopic("data", 3, config={"longhall.placement": "spread"})])["data"].result(60)
-    producer = Producer({"bootstrap.servers": winged.bootstrap, "linger.ms": 0})
-    for partition in range(3):
-        producer.produce("data", b"before", partition=partition)
-    assert producer.flush(60) == 0
-    leader = winged.nodes[winged.leader()]
-    os.kill(leader.pid, signal.SIGSTOP)  # The watchdog ends it after six seconds.
-    for partition in range(3):
-        producer.produce("data", b"meanwhile", partition=partition)
-    assert producer.flush(60) == 0
-    assert leader.running, "data waited for the next leader of the hall"
-    made = admin.create_topics([NewTopic("after", 1)], operation_timeout=60, request_timeout=90)["after"]
-    leader.wait_end()
-    leader.start()
-    made.result(90)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import http.client
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -72,24 +70,6 @@ def test_a_browser_logs_in_and_out(secured: tuple[Node, Administrator]) -> None:
     left = ask(node, "POST", "/login/out", Cookie=entered.cookie, Sec_Fetch_Site="same-origin")
     assert (left.status, left.cookie) == (303, "longhall-session=")
     assert ask(node, "GET", "/api/v1/queues", Cookie=entered.cookie).status == 401, "the session has ended"
-
-
-def test_a_log_out_ends_the_session_in_every_process(tmp_path: Path) -> None:
-    with Node(tmp_path / "data", options=["--workers", "3"]) as node:
-        Administrator(node.http).add_user("browser")
-        entered = log_in(node, "browser")
-        for _ in range(12):  # Connections are spread over the workers.
-            assert ask(node, "GET", "/api/v1/queues", Cookie=entered.cookie).status == 200
-        left = ask(node, "POST", "/login/out", Cookie=entered.cookie, Sec_Fetch_Site="same-origin")
-        assert left.status == 303
-        deadline = time.monotonic() + 10
-        ended = 0
-        while ended < 12 and time.monotonic() < deadline:
-            refused = ask(node, "GET", "/api/v1/queues", Cookie=entered.cookie).status == 401
-            ended = ended + 1 if refused else 0
-        assert ended == 12
-        again = log_in(node, "browser")
-        assert ask(node, "GET", "/api/v1/queues", Cookie=again.cookie).status == 200, "another session goes on"
 
 
 def test_a_wrong_log_in_gets_the_form_again(secured: tuple[Node, Administrator]) -> None:
