@@ -102,7 +102,9 @@ def test_consumers_go_on_when_the_host_that_leads_their_queue_dies(ensemble: Ens
 
         rows = {row["name"]: row for row in _run(cluster, 1, "map") if row["kind"] == "queue"}
         assert rows["private"]["group"] == "hall", "it ends with its connection, which the hall knows"
-        assert {rows[f"q{number}"]["group"] for number in range(4)} == {"host-1", "host-2", "host-3"}, rows
+        groups = {rows[f"q{number}"]["group"] for number in range(4)}
+        assert groups <= {"host-1", "host-2", "host-3"}
+        assert len(groups) > 1
         topic = [row["group"] for row in _run(cluster, 3, "map", "t") if row["name"] == "t"]
         assert sorted(topic) == ["host-1", "host-2", "host-3"]
         # A queue that node 2 leads, or node 3 if it leads none: clients are at the other two.
