@@ -317,7 +317,7 @@ def test_what_cannot_move_is_refused_with_the_reason(configuration: dict[str, st
 
 def test_a_compacted_topic_moves_with_its_gaps() -> None:
     async def play(house: House) -> None:
-        for sequence in range(6):
+        for sequence in range(60):
             await house.send(MAIN, sequence)
         partition = house.at(MAIN)
 
@@ -331,7 +331,7 @@ def test_a_compacted_topic_moves_with_its_gaps() -> None:
         await house.inside(MAIN, checkpoint)
         await house.inside(MAIN, drop)
         before = house.bodies(MAIN)
-        assert 0 < len(before) < 6
+        assert 0 < len(before) < 60
         await house.move(1)
         assert house.bodies(1) == before
         for group in house.halls.groups.values():
@@ -339,6 +339,6 @@ def test_a_compacted_topic_moves_with_its_gaps() -> None:
             await group.start()
         assert house.bodies(1) == before
         assert not house.at(1).log.damaged
-        assert await house.send(1, 6) == 6
+        assert await house.send(1, 60) == 60
 
-    live(play, cleanup_policy="compact", segment_bytes="100")
+    live(play, cleanup_policy="compact", segment_bytes="1024")
