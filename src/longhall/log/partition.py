@@ -23,7 +23,8 @@ from longhall.log.index_files import discard_index, load_index, save_index
 from longhall.log.layout import index_path, partition_directory, segment_path
 from longhall.log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentNumbers, from_numbers
 from longhall.log.segment_reads import Cold, Read, Supplied, cut_batches, read_bytes
-from longhall.records.batch import BatchHeader, parse_header
+from longhall.log.tail_reads import Tail, add_tail, read_tail
+from longhall.records.batch import BatchHeader
 from longhall.world.ports import Buffer, File
 
 READ_BYTES_MAX: Final = 4 * 1024 * 1024  # One read of one partition returns no more, unless a single batch is larger.
@@ -38,9 +39,7 @@ PartitionNumbers = tuple[int, int, list[SegmentNumbers], list[tuple[int, int]], 
 
 @final
 class PartitionLog:
-    """The segments and the tail of one partition. `start_offset <= next_offset`; the last segment is the active one,
-    unless `close_active` has closed it: then the next batch starts a segment.
-    """
+    """The segments and the tail of one partition. The last segment is active, unless `close_active` has closed it."""
 
     def __init__(self, files: OpenFiles, partition: int, segment_bytes: int, segment_ms: int) -> None:
         self.partition = partition
@@ -53,8 +52,7 @@ class PartitionLog:
         self.damaged: list[tuple[int, int]] = []  # Ranges of acknowledged offsets that are lost.
         self.tail_bytes = 0
         self.unsynced: set[int] = set()  # Base offsets of segments written since `take_unsynced`.
-        # The last snapshot has the segments below this offset as closed ones, and no entry of the write-ahead log
-        # refers to them: the cleaner may rewrite those.
+        # Segments below are closed in the last snapshot and no later entry refers to them: the cleaner may rewrite them.
         self.safe_offset = 0
         self.cleaned_offset = 0  # The cleaner has processed everything below.
         self.is_closed = False  # True if the last segment takes no more batches.
@@ -63,7 +61,7 @@ class PartitionLog:
         self._version = 0  # Of the closed files: it rises with each that is replaced or repaired.
         self._files = files
         self._directory = partition_directory(partition)
-        self._tail: list[tuple[int, bytes, Segment]] = []  # Base offset, batch, its segment.
+        self._tail: Tail = []
         self._behind: TailWrite | None = None  # The part of the tail that is being written to the disk.
         self._unindexed: list[Segment] = []  # Closed segments whose index is not saved yet.
 
@@ -295,7 +293,7 @@ class PartitionLog:
             return Read(None)
         bytes_max = min(bytes_max, READ_BYTES_MAX)
         if offset >= self.tail_offset:
-            return self._read_tail(offset, bytes_max, limit_offset)
+            return read_tail(self._tail, offset, bytes_max, limit_offset)
         try:
             result = self._read_segments(offset, bytes_max, limit_offset, self._current(supplied))
         except OSError:  # The file is missing or the disk cannot read it: only this read fails.
@@ -303,7 +301,7 @@ class PartitionLog:
         if result.cold is not None:
             result.cold.version = self._version
         elif result.size_bytes and result.expected == self.tail_offset:
-            self._add_tail(result, bytes_max, limit_offset)
+            add_tail(result, self._tail, bytes_max, limit_offset)
         return result
 
     def _current(self, supplied: Supplied | None) -> Supplied | None:
@@ -317,34 +315,6 @@ class PartitionLog:
                 return behind
         return offset + 1
 
-    def _read_tail(self, offset: int, bytes_max: int, limit_offset: int) -> Read:
-        result = Read(None)
-        at = max(bisect_right(self._tail, offset, key=_tail_base) - 1, 0)
-        if at + 1 < len(self._tail) and parse_header(self._tail[at][1], 0).next_offset <= offset:
-            at += 1  # The offset is in a gap.
-        buffers: list[Buffer] = []
-        size = 0
-        for index in range(at, len(self._tail)):
-            base_offset, stored, _ = self._tail[index]
-            if base_offset >= limit_offset or (buffers and size + len(stored) > bytes_max):
-                break
-            buffers.append(stored)
-            size += len(stored)
-        result.take(buffers, size)
-        return result
-
-    def _add_tail(self, result: Read, bytes_max: int, limit_offset: int) -> None:
-        """Add the batches of the tail, which follow those of the result, up to `bytes_max`."""
-        buffers = result.buffers[:]
-        size = result.size_bytes
-        for base_offset, stored, _ in self._tail:
-            if base_offset >= limit_offset or size + len(stored) > bytes_max:
-                break
-            buffers.append(stored)
-            size += len(stored)
-        if size > result.size_bytes:
-            result.take(buffers, size)
-
     def _read_segments(self, offset: int, bytes_max: int, limit_offset: int, supplied: Supplied | None) -> Read:
         at = self._segment_at(offset)
         while at < len(self.segments):
@@ -354,7 +324,7 @@ class PartitionLog:
                 return result
             at += 1  # The cleaner left nothing at or after `offset` in this segment.
             if at < len(self.segments) and self.segments[at].written_bytes == 0:
-                return self._read_tail(offset, bytes_max, limit_offset) if self._tail else Read(None)
+                return read_tail(self._tail, offset, bytes_max, limit_offset)
         return Read(None)
 
     def _read_segment(
@@ -571,10 +541,7 @@ class PartitionLog:
         """Read the sizes of closed segments that the cleaner replaced after the last checkpoint before a crash."""
         for segment in self.closed_segments:
             if segment.next_offset <= self.safe_offset:
-                path = segment_path(self.partition, segment.base_offset)
-                size = self._files.get(path).size()
-                if size < segment.size_bytes:
-                    segment.size_bytes = segment.written_bytes = size
+                self.measured(segment, self._files.get(segment_path(self.partition, segment.base_offset)).size())
 
     # Snapshots
 
@@ -625,10 +592,6 @@ class TailWrite:
         """Handle the end of the write."""
         if self._log.arrived(self, error) and self.on_written is not None:
             self.on_written(self.size_bytes)
-
-
-def _tail_base(entry: tuple[int, bytes, Segment]) -> int:
-    return entry[0]
 
 
 def _segment_base(segment: Segment) -> int:

@@ -438,7 +438,7 @@ def test_an_owner_allows_a_shorter_retention(wide: Any, fresh_name: FreshName) -
     send(wide, queue, "old")
     time.sleep(2.1)
     send(wide, queue, "new")
-    assert bodies(receive(wide, queue, 10)) == ["new"]
+    assert bodies(receive(wide, queue, MaxNumberOfMessages=10)) == ["new"]
     with pytest.raises(ClientError, match="MessageRetentionPeriod"):
         wide.set_queue_attributes(QueueUrl=queue, Attributes={"MessageRetentionPeriod": "1"})
 
