@@ -398,6 +398,10 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     moves.CompleteCopy: INTERNAL,
     moves.ProveCopy: INTERNAL,
     moves.DiscardCopy: INTERNAL,
+    moves.ListQueueLogs: INTERNAL,
+    moves.ReadQueueState: INTERNAL,
+    moves.AppendQueueState: INTERNAL,
+    moves.CompleteQueueCopy: INTERNAL,
     parts.MeasureParts: INTERNAL,
     parts.ChangeParts: INTERNAL,
 }
