@@ -8,8 +8,8 @@ hold their leases across moves, and settle or return with the receipts that they
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
+from collections import Counter
 from typing import Any, Final, final
 
 from longhall.cluster.rpc.operation import Operation
@@ -29,11 +29,13 @@ from simulation.world import Simulation
 QUEUE: Final = "orders"
 WINGS: Final = 2
 PARTITIONS: Final = 2
-SENDERS: Final = 4  # Each has a FIFO group.
+SENDERS: Final = 4  # Each has two FIFO groups.
 RECEIVERS: Final = 3
 LOSSES: Final = 0.1
 CALM_S: Final = 4.0  # Between two faults.
 SEND_S: Final = 0.3
+LATE: Final = 0.1  # The share of delayed messages.
+DELAY_MS: Final = 1_000
 MOVE_S: Final = 4.0
 LEASE_MS: Final = 8_000
 STALE: Final = 0.2  # The chance that a client asks any group.
@@ -62,17 +64,24 @@ class QueueMoveRun:
         await self.halls.ask(ops.CreateQueue(QUEUE, settings))
 
     async def send(self, number: int) -> None:
-        """Send messages of one FIFO group. A message without an answer is sent again."""
+        """Send messages of two FIFO groups. A message without an answer is sent again.
+
+        All messages of the second group are delayed: a delayed message takes its place when it is due, so within one
+        group it would be overtaken.
+        """
         chance = self._simulation.stream(f"send {number}")
-        for sequence in itertools.count():
+        sequences: Counter[str] = Counter()
+        while True:
             await asyncio.sleep(chance.expovariate(1 / SEND_S))
             if self.closing:
                 return
-            key = f"{number}-{sequence}"
+            is_late = chance.random() < LATE
+            group = f"{number}-late" if is_late else str(number)
+            key = f"{group}-{sequences[group]}"
+            sequences[group] += 1
             self.oracle.sends += 1
-            delay_ms = 1_000 if chance.random() < 0.1 else 0
             message = Outgoing(
-                body=key.encode(), group=str(number), deduplication_id=key, delay_ms=0 if sequence % 5 else delay_ms
+                body=key.encode(), group=group, deduplication_id=key, delay_ms=DELAY_MS if is_late else 0
             )
             while True:
                 found = await self._ask(chance, ops.SendMessages(QUEUE, [message]))
