@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
 
 from longhall.coordination.ensemble import Ensemble
-from soak.cluster import Cluster
+from soak.cluster import Cluster, wait_until
 from tests.cluster.load import Load, sqs_client
 from tests.cluster.wings import wings_of
 
@@ -65,6 +66,11 @@ def _amqp(cluster: Cluster, number: int) -> pika.BlockingConnection:
     return pika.BlockingConnection(pika.ConnectionParameters(host, int(port), blocked_connection_timeout=60))
 
 
+def _in_flight(sqs: Any, url: str) -> int:
+    name = "ApproximateNumberOfMessagesNotVisible"
+    return int(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
+
+
 def test_an_amqp_consumer_of_a_placed_queue_survives_the_leader_of_its_wing(winged: Cluster) -> None:
     """The client keeps its connection and its consumer; what it had not acknowledged is delivered again."""
     sqs_client(winged.nodes[1].sqs).create_queue(QueueName="placed", Attributes={"LonghallPlacement": "any-host"})
@@ -89,6 +95,7 @@ def test_an_amqp_consumer_of_a_placed_queue_survives_the_leader_of_its_wing(wing
     for body in set(first) - set(kept):
         channel.basic_ack(first[body])
     connection.process_data_events(1)
+    wait_until(lambda: _in_flight(other, url) == len(kept), "an acknowledgement has no reply: the queue tells of it")
     winged.nodes[DYING].kill()
     for method, _, body in channel.consume("placed", inactivity_timeout=60):
         assert body is not None, f"{len(again)} came again\n{winged.log_tails()}"

@@ -52,7 +52,7 @@ class PartitionLog:
         self.damaged: list[tuple[int, int]] = []  # Ranges of acknowledged offsets that are lost.
         self.tail_bytes = 0
         self.unsynced: set[int] = set()  # Base offsets of segments written since `take_unsynced`.
-        # Segments below are closed in the last snapshot and no later entry refers to them: the cleaner may rewrite them.
+        # Segments below are closed in the last snapshot, and no later entry refers to them: the cleaner rewrites them.
         self.safe_offset = 0
         self.cleaned_offset = 0  # The cleaner has processed everything below.
         self.is_closed = False  # True if the last segment takes no more batches.
