@@ -9,6 +9,7 @@ import pytest
 
 from longhall.broker.pending import Pending
 from longhall.broker.queues.sending.publication import Publication, Published
+from longhall.broker.queues.service import QueueService
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import DEFAULT_HOST, names_of
 from longhall.queues.messages import Outgoing
@@ -50,8 +51,22 @@ async def die(house: House, name: str, count: int) -> None:
 
 
 def available(house: House, name: str) -> int:
+    """The messages of a queue, wherever it is."""
     desks = [house.desk, *house.desks.values()]
-    return sum(desk.depth(name).available for desk in desks if desk.view(name) is not None)
+    return sum(desk.depth(name).available for desk in desks if serves(desk, name))
+
+
+def serves(desk: QueueService, name: str) -> bool:
+    """True if the group of this service has the queue, and not only its entry."""
+    if desk.view(name) is None:
+        return False
+    try:
+        desk.depth(name)
+    except LonghallError as error:
+        if error.code is Code.QUEUE_MOVED:
+            return False
+        raise
+    return True
 
 
 @pytest.mark.parametrize("letters_in", ["hall", "share", "parts", "any-host"])

@@ -38,7 +38,9 @@ def test_any_host_takes_a_message_and_any_host_gives_it_out() -> None:
             ids += await house.send("q", *(b"%d-%d" % (near, number) for number in range(5)))
         assert len(set(ids)) == 15, "ids of different wings are different"
         assert [desk.depth("q").available for desk in house.desks.values()] == [5, 5, 5]
-        assert house.desk.depth("q").available == 0, "the hall itself keeps nothing of it"
+        with pytest.raises(LonghallError) as refusal:
+            house.desk.depth("q")
+        assert refusal.value.code is Code.QUEUE_MOVED, "the hall itself keeps nothing of it"
         assert (await house.queues.weigh("q")).available == 15
         house.reach.near = [2]
         first = await house.receive("q", 10)

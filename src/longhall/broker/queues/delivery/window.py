@@ -13,7 +13,7 @@ from typing import Final, Protocol, final
 from longhall.broker.partition import Partition
 from longhall.errors import Code, LonghallError
 from longhall.log.segment_reads import Cold, Supplied
-from longhall.queues.envelope import body_bytes_of, group_text, peek_fields
+from longhall.queues.envelope import ID, body_bytes_of, group_text, peek_fields
 from longhall.queues.outcomes import NEVER_MS, UNREADABLE, Candidate
 from longhall.records.batch import BatchHeader, parse_header, read_records
 from longhall.records.record import Record
@@ -168,9 +168,15 @@ def _oldest_ms(candidates: list[Candidate]) -> int:
 
 
 def _dated(candidate: Candidate, kept_from_ms: int) -> Candidate:
-    """The candidate, or an outdated copy of it if it is from before `kept_from_ms`."""
+    """The candidate, or an outdated copy of it if it is from before `kept_from_ms`.
+
+    Only a record with a message id is: a door of queues wrote it, so its timestamp is the time of its arrival. That of
+    a Kafka producer or of a replay may be of any time.
+    """
     record = candidate.payload
     if not isinstance(record, Record) or not 0 <= record.timestamp_ms < kept_from_ms:
+        return candidate
+    if not any(name == ID for name, _ in record.headers):
         return candidate
     return Candidate(
         candidate.offset, candidate.next_offset, candidate.size_bytes, candidate.group, 0, record, is_outdated=True
