@@ -118,7 +118,8 @@ class Channel:
         connection.worked()
 
     def abandon(self) -> None:
-        """The channel is gone: nothing waits any more."""
+        """The channel is gone: nothing waits any more, and a content that arrives holds no memory."""
+        self.content = None
         self._work.clear()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()

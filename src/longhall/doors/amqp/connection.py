@@ -443,6 +443,7 @@ class AmqpConnection(asyncio.Protocol):
         self.is_closing = True
         for channel in self.channels.values():
             channel.abandon()
+        self._bodies.leave()
         class_id, method_id = error.method >> 16, error.method & 0xFFFF
         self.write(method_frame(0, methods.CONNECTION_CLOSE, error.reply, error.short_text, class_id, method_id))
         self._await_end()

@@ -352,6 +352,7 @@ class StompConnection(asyncio.Protocol):
         self.heart_beats.stop()
         self.pace.close()
         self._pool.leave(self._arrival)
+        self.decoder = FrameDecoder()  # The client may stay for a while: what it has sent holds no memory.
         self._work.clear()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()

@@ -145,6 +145,25 @@ def test_a_frame_has_a_bound_before_and_after_the_login() -> None:
         decoder.next()
 
 
+def test_a_body_in_small_pieces_is_joined_once_and_counted_as_it_arrives() -> None:
+    decoder = FrameDecoder(1 << 20)
+    body = bytes(500_000)
+    for head, end in ((b"SEND\ncontent-length:500000\n\n", b"\0"), (b"SEND\n\n", b"\0NEXT\n\n\0")):
+        sent = head + (body if b"content-length" in head else b"x" * len(body))
+        for at in range(0, len(sent), 1000):
+            decoder.feed(sent[at : at + 1000])
+            assert decoder.next() is None
+            assert decoder.held_bytes == min(at + 1000, len(sent))
+        decoder.feed(end)
+        frame = decoder.next()
+        assert frame is not None
+        assert len(frame.body) == len(body)
+    following = decoder.next()
+    assert following is not None
+    assert following.command == "NEXT"
+    assert decoder.held_bytes == 0
+
+
 def test_nulls_between_frames_are_left_out() -> None:
     decoder = _decoder(V1_1)
     decoder.feed(b"\n\0SEND\na:1\n\nx\0\n\0\0\nSEND\n\n\0")

@@ -64,14 +64,24 @@ class FrameDecoder:
         self._body_at = 0
         self._length = -1  # Of the body; -1: up to the first NUL.
         self._searched = 0  # No end is before this position: it is not searched twice.
+        self._more: list[bytes] = []  # Of a body without its end, behind `_data`: joined once, when the end is here.
+        self._more_bytes = 0
 
     @property
     def held_bytes(self) -> int:
         """The bytes of the unfinished frame."""
-        return len(self._data) - self._at
+        return len(self._data) - self._at + self._more_bytes
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
+        if self._head is not None:
+            self._more.append(data)
+            self._more_bytes += len(data)
+            if not self._ends_with(data):
+                return
+            data = b"".join(self._more)
+            self._more.clear()
+            self._more_bytes = 0
         if self._at:
             rest = self._data[self._at :]
             self._body_at -= self._at
@@ -103,6 +113,12 @@ class FrameDecoder:
             self._data = b""
             self._at = self._searched = 0
         return head
+
+    def _ends_with(self, data: bytes) -> bool:
+        """True if the end of the body is in the bytes that came last."""
+        if self._length >= 0:
+            return self._body_at + self._length < len(self._data) + self._more_bytes
+        return data.find(b"\0") >= 0
 
     def _next_head(self) -> StompFrame | None:
         """The command and the headers of the next frame, if they have arrived."""
