@@ -95,6 +95,7 @@ HOT_ROOMS = (
     "broker/waiting.py",
     "front/admission.py",
     "front/calls.py",
+    "front/fair_calls.py",
     "front/fairness.py",
     "front/http.py",
     "front/http_bodies.py",

@@ -14,6 +14,7 @@ BENCHES = {
     "cluster": "three nodes beside three of Apache Kafka: throughput, latency, many queues, a hot one, a killed leader",
     "spark": "reading through Spark beside Parquet and Spark's Kafka connector (about ten minutes; --quick: two)",
     "sealed": "a sealed topic beside a clear one: how much of the throughput is left (about two minutes)",
+    "tenants": "a tenant beside a loud one: its throughput and its 99th percentile (about two minutes)",
     "builds": "two builds of Longhall in alternation: is anything slower than it was?",
     "profile": "where the node's time goes under a chosen load: py-spy, perf or cProfile",
     "report": "render docs/benchmarks.md again from the kept results",

@@ -61,6 +61,7 @@ class Pending(Acknowledgeable, Generic[R]):
         self._reply: Any = None
         self._then: Callable[[Any], None] | None = None
         self._watcher: ReplyWatcher | None = None
+        self._counter: ReplyWatcher | None = None
         self._is_watched = False
         self._future: asyncio.Future[None] | None = None
         self._work: asyncio.Task[Any] | None = None
@@ -136,10 +137,13 @@ class Pending(Acknowledgeable, Generic[R]):
         self._on_cancel = None
         then, self._then = self._then, None
         watcher, self._watcher = self._watcher, None
+        counter, self._counter = self._counter, None
         if self._is_abandoned and self._on_abandoned is not None and self.error is None:
             self._on_abandoned(self._reply)
             self.known = False
             self.error = asyncio.CancelledError()
+        if counter is not None:
+            counter.done(self)
         if watcher is not None:
             watcher.done(self)
         elif then is not None:
@@ -166,6 +170,11 @@ class Pending(Acknowledgeable, Generic[R]):
             assert not self._is_watched, "one callback watches a reply"
             self._is_watched = True
             self._watcher = watcher
+
+    def count(self, counter: ReplyWatcher) -> None:
+        """Tell this object too when the reply is done: it counts what is under way."""
+        assert self._counter is None, "one object counts a reply"
+        self._counter = counter
 
     def when_abandoned(self, action: Callable[[R], None]) -> None:
         """Call this with the reply if the caller goes away when it is too late to cancel."""

@@ -1,14 +1,15 @@
-"""Fair shares of the commit throughput: a topic or queue with much traffic must not delay the others.
+"""Fair shares of the throughput of a process: a tenant or a topic with much traffic must not delay the others.
 
-A lane is one topic or queue; it holds the bytes that were appended to it and are not committed. Commits have one order,
-so the lane that holds most of the uncommitted bytes has most of the throughput, and the other lanes wait for it. While
-several lanes are busy and hold more than a window together, connections that sent to a lane over its share are not read
-until the lane holds less. A lane alone may hold as much as the memory budget allows.
+A lane is a topic to which Kafka producers send, or all calls of one tenant (`front.fair_calls`); it holds the bytes
+that are under way and not committed. Commits have one order, so the lane that holds most has most of the throughput,
+and the other lanes wait for it. While several lanes are busy and hold more than a window together, those who use a lane
+over its share wait until it holds less. A lane alone may hold as much as the memory budget allows.
 
-    held by all lanes < WINDOW_BYTES            all connections are read
-    held by a tenant < WINDOW_BYTES / busy      the connections of this tenant are read, if others are busy too
+    held by all lanes < WINDOW_BYTES            nobody waits
+    held by a tenant < WINDOW_BYTES / busy      nobody of this tenant waits, if others are busy too
     tenants, which is its share
-    held by a lane < the tenant's share /       the connections of this lane are read
+    the lane is that of calls                   they wait if there are several busy tenants
+    held by a topic < the tenant's share /      the connections of this lane are read
     its busy lanes
     otherwise                                   they wait, and resume one after another
 
@@ -40,26 +41,27 @@ class BusyTenant:
 
 @final
 class Lane:
-    """One topic or queue with traffic of one tenant, and the connections that wait until it is within its share."""
+    """What one tenant sends to one topic, or its calls, and who waits until that is within its share."""
 
-    __slots__ = ("held_bytes", "seen_s", "tenant", "tenant_name", "waiting")
+    __slots__ = ("has_calls", "held_bytes", "seen_s", "tenant", "tenant_name", "waiting")
 
-    def __init__(self, tenant: BusyTenant, tenant_name: str) -> None:
+    def __init__(self, tenant: BusyTenant, tenant_name: str, has_calls: bool) -> None:
         self.tenant = tenant
         self.tenant_name = tenant_name
+        self.has_calls = has_calls
         self.held_bytes = 0
         self.seen_s = 0.0
-        self.waiting: dict[int, Resume] = {}  # By the id of the connection, in the order of arrival.
+        self.waiting: dict[int, Resume] = {}  # By the id of the connection or call, in the order of arrival.
 
 
 @final
 class Fairness:
-    """The busy lanes of a door. Invariant: `held_bytes` is the sum over all lanes. Times are the event loop's."""
+    """The busy lanes of a process. Invariant: `held_bytes` is the sum over all lanes. Times are the event loop's."""
 
     def __init__(self) -> None:
         self.later: Callable[[Resume], object] = _at_once  # Schedules the resumption of connections after the commit.
         self.held_bytes = 0
-        self.waits = 0  # How many times a connection had to wait.
+        self.waits = 0  # How many times a connection or a call had to wait.
         self._tenants: dict[str, BusyTenant] = {}
         self._lanes: dict[str, Lane] = {}
         self._awaited: dict[str, Lane] = {}  # The lanes that connections wait for.
@@ -71,9 +73,18 @@ class Fairness:
         """The number of busy lanes."""
         return len(self._lanes)
 
-    def hold(self, name: str, size_bytes: int, now_s: float, tenant: str = "") -> Lane:
-        """Count appended bytes of a lane. The caller gives them back with `release`. The lanes of two tenants have two
-        names.
+    @property
+    def is_contended(self) -> bool:
+        """False if nobody has to wait, whatever its lane."""
+        return self.held_bytes >= WINDOW_BYTES or bool(self._awaited)
+
+    def lane(self, name: str) -> Lane | None:
+        """The lane of this name, if it is busy."""
+        return self._lanes.get(name)
+
+    def hold(self, name: str, size_bytes: int, now_s: float, tenant: str = "", has_calls: bool = False) -> Lane:
+        """Count bytes that are under way in a lane. The caller gives them back with `release`. The lanes of two tenants
+        have two names.
         """
         if now_s - self._swept_s >= BUSY_S:
             self._sweep(now_s)
@@ -83,7 +94,7 @@ class Fairness:
             if busy is None:
                 busy = self._tenants[tenant] = BusyTenant()
             busy.lanes += 1
-            lane = self._lanes[name] = Lane(busy, tenant)
+            lane = self._lanes[name] = Lane(busy, tenant, has_calls)
         lane.seen_s = now_s
         lane.held_bytes += size_bytes
         lane.tenant.held_bytes += size_bytes
@@ -100,13 +111,15 @@ class Fairness:
             self.later(self._resume)
 
     def is_over_share(self, lane: Lane) -> bool:
-        """True if the lane holds its share or more, so that its connections should wait."""
+        """True if the lane holds its share or more, so that its users should wait."""
         if self.held_bytes < WINDOW_BYTES or len(self._lanes) < 2:
             return False
         tenant = lane.tenant
         share_bytes = WINDOW_BYTES // len(self._tenants)
         if len(self._tenants) > 1 and tenant.held_bytes < share_bytes:
             return False
+        if lane.has_calls:
+            return len(self._tenants) > 1
         return lane.held_bytes >= max(share_bytes // tenant.lanes, SHARE_BYTES_MIN)
 
     def wait(self, name: str, lane: Lane, key: int, resume: Resume) -> None:
@@ -146,7 +159,9 @@ class Fairness:
         """Remove lanes without traffic."""
         self._swept_s = now_s
         for name in [
-            name for name, lane in self._lanes.items() if not lane.held_bytes and lane.seen_s < now_s - BUSY_S
+            name
+            for name, lane in self._lanes.items()
+            if not lane.held_bytes and not lane.waiting and lane.seen_s < now_s - BUSY_S
         ]:
             lane = self._lanes.pop(name)
             lane.tenant.lanes -= 1

@@ -26,6 +26,8 @@ from longhall.doors.sqs.signing import Verifier
 from longhall.doors.stomp.server import StompServer
 from longhall.front.admission import Budget
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.fair_calls import FairCalls
+from longhall.front.fairness import Fairness
 from longhall.front.guard import AccessGuard
 from longhall.node.addresses import Address, parse_address
 from longhall.node.authentication import NodeAuthentication
@@ -74,8 +76,17 @@ class MessageDoors:
         entropy, clock = hall.world.entropy, hall.world.clock
         logins = front.authentication.door
         count_max, per_address_max = settings.connections_max, settings.connections_per_address_max
+        fairness = Fairness()
+        service.share(FairCalls(fairness, asyncio.get_running_loop().time))
         door = Door(
-            *broker, settings.data, broker_settings(settings), service, front.guard, front.sealing, front.limits.kafka
+            *broker,
+            settings.data,
+            broker_settings(settings),
+            service,
+            front.guard,
+            front.sealing,
+            front.limits.kafka,
+            fairness,
         )
         self.kafka = KafkaServer(
             door,

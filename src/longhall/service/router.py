@@ -92,6 +92,16 @@ class RequestMeter(Protocol):
     def count(self, operation: Operation[Any], caller: Caller) -> None: ...
 
 
+class CallTurns(Protocol):
+    """Lets the calls of tenants take turns when there are many; fulfilled by `front.fair_calls`."""
+
+    def pass_on(
+        self, operation: Operation[Any], caller: Caller, carry_out: Callable[[Operation[Any], Caller], Pending[Any]]
+    ) -> Pending[Any]: ...
+
+    def is_behind(self, caller: Caller) -> bool: ...
+
+
 class OperationGuard(Protocol):
     """Permits or refuses operations of clients; fulfilled by `front.guard`."""
 
@@ -134,6 +144,7 @@ class Router:
         self._topics: GroupTopics | None = None
         self._gate: MessageGate | None = None
         self._usage: RequestMeter | None = None
+        self._turns: CallTurns | None = None
 
     def join(
         self,
@@ -170,6 +181,10 @@ class Router:
     def meter(self, usage: RequestMeter) -> None:
         """Count the requests of this process's doors."""
         self._usage = usage
+
+    def share(self, turns: CallTurns) -> None:
+        """Let the tenants of this process's doors take turns."""
+        self._turns = turns
 
     def close(self) -> None:
         """End every call to other processes."""
@@ -223,7 +238,17 @@ class Router:
         return self.pass_on(operation, caller)
 
     def pass_on(self, operation: Operation[R], caller: Caller) -> Pending[R]:
-        """Carry out an operation of a client that was permitted already, through the gate if there is one."""
+        """Carry out an operation of a client that was permitted already, when it is its tenant's turn."""
+        turns = self._turns
+        if turns is not None and caller.tenant:
+            return turns.pass_on(operation, caller, self._through_gate)
+        return self._through_gate(operation, caller)
+
+    def is_behind(self, caller: Caller) -> bool:
+        """True if further operations of this client wait until others are done: read no more of them."""
+        return self._turns is not None and caller.tenant != "" and self._turns.is_behind(caller)
+
+    def _through_gate(self, operation: Operation[R], caller: Caller) -> Pending[R]:
         gate = self._gate
         passed = gate.intercept(operation, caller) if gate is not None else None
         return passed if passed is not None else self.dispatch(operation, caller)

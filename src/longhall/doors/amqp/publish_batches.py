@@ -96,7 +96,10 @@ class PublishBatches(Generic[MessageT]):
         """True if too much is under way."""
         if self._under_way_bytes > UNDER_WAY_BYTES_MAX:
             return True
-        return self._under_way_bytes > 0 and self._budget.used_bytes >= self._budget.bytes_max
+        if self._under_way_bytes == 0:
+            return False
+        connection = self._connection
+        return self._budget.used_bytes >= self._budget.bytes_max or connection.service.is_behind(connection.caller)
 
     @property
     def is_busy(self) -> bool:

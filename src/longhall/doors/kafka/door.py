@@ -42,8 +42,11 @@ class Door:
         access: AccessGuard | None = None,
         sealing: KafkaSealing | None = None,
         limits: KafkaLimits | None = None,
+        fairness: Fairness | None = None,
     ) -> None:
-        """Without `access` every client may do everything, without `limits` as much as it likes."""
+        """Without `access` every client may do everything, without `limits` as much as it likes. The other doors of the
+        process share `fairness`.
+        """
         self.limits = limits
         self.usage: ProcessUsage | None = None  # None: requests and fetched records are not counted.
         self.access = access
@@ -64,7 +67,7 @@ class Door:
         self.share_sessions = ShareSessions()
         self.fetch_filters = FetchFilters()
         self.fetch_sessions = FetchSessions(hall.world.entropy)
-        self.fairness = Fairness()
+        self.fairness = fairness or Fairness()
         self.metadata_cache = MetadataCache()
         self.long_responses = asyncio.Lock()  # Requests for many topics are answered one after the other.
         self._settings = settings
