@@ -1,4 +1,4 @@
-"""Tenants without limits take turns at the doors of a busy node: one floods it, the others are served, nothing is lost."""
+"""Tenants without limits take turns at the doors of a busy node: one floods it, others are served, nothing is lost."""
 
 from __future__ import annotations
 

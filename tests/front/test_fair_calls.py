@@ -10,7 +10,7 @@ import pytest
 from longhall.broker.pending import Pending
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.errors import Code, LonghallError
-from longhall.front.fair_calls import CALL_BYTES, FairCalls
+from longhall.front.fair_calls import CALL_BYTES, COUNTED_S, FairCalls
 from longhall.front.fairness import WINDOW_BYTES, Fairness
 from longhall.queues.messages import Outgoing
 from longhall.service.queue_operations import ReceiveMessages, SendMessages
@@ -27,7 +27,9 @@ class House:
         self.fairness = Fairness()
         self.later: list[Callable[[], None]] = []
         self.fairness.later = self.later.append
-        self.calls = FairCalls(self.fairness, lambda: 1.0)
+        self.now_s = 1.0
+        self.timers: list[Callable[[], None]] = []
+        self.calls = FairCalls(self.fairness, lambda: self.now_s, lambda _, look: self.timers.append(look))
         self.begun: list[tuple[str, Operation[Any], Pending[Any]]] = []
 
     def carry_out(self, operation: Operation[Any], caller: Caller) -> Pending[Any]:
@@ -38,6 +40,15 @@ class House:
     def call(self, caller: Caller, name: str = "q", size_bytes: int = 0) -> Pending[Any]:
         operation = SendMessages(name, [Outgoing(body=bytes(size_bytes))])
         return self.calls.pass_on(operation, caller, self.carry_out)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and run timers and what comes later."""
+        self.now_s += seconds
+        timers, self.timers = self.timers, []
+        for timer in timers:
+            timer()
+        while self.later:
+            self.later.pop(0)()
 
     def commit(self, count: int) -> list[str]:
         """Complete the oldest calls; returns the tenants whose calls begin then."""
@@ -158,3 +169,20 @@ def test_a_refusal_reaches_the_caller_of_a_call_that_waited() -> None:
         house.commit(100)
     with pytest.raises(LonghallError, match="the leader has changed"):
         refused.result()
+
+
+def test_calls_that_hang_cost_their_tenant_its_turns_for_a_moment_only() -> None:
+    house = House()
+    house.call(QUIET)
+    for _ in range(2 * WINDOW_CALLS):
+        house.call(LOUD, "hung")
+    healthy = house.call(LOUD, "healthy")
+    for _ in range(20):  # Nothing of what was begun is ever done.
+        house.wait(COUNTED_S)
+        house.call(QUIET)
+    assert [operation.queue for _, operation, _ in house.begun].count("healthy") == 1
+    house.commit(len(house.begun))
+    assert healthy.result() == "healthy"
+    assert house.fairness.held_bytes == 0
+    house.wait(1)
+    assert not house.timers, "nothing is looked for while nobody waits"

@@ -4,13 +4,15 @@ A call counts while it is under way, with its bytes and with what its work is wo
 the calls and the Kafka producers of several tenants have more than a window under way, the next call of a tenant above
 its share waits in its process until earlier ones are done (`front.fairness`). It is not refused: HTTP clients get their
 answer later, and AMQP and STOMP connections are not read meanwhile. Calls of one tenant begin in the order in which
-they came. A call that waits for messages does not count while it waits.
+they came. A call that waits for messages does not count while it waits, and no call counts for longer than COUNTED_S:
+it waits for something that hangs then, and must not cost its tenant the calls that need nothing of that.
 
 Clients that have not logged in have no tenant, and their calls pass uncounted.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, final
 
@@ -22,23 +24,32 @@ from longhall.service.queue_operations import AddUploadPart, SendMessages
 
 CALL_BYTES: Final = 256 * 1024  # What a call costs beside its messages: so many are under way when tenants take turns.
 MESSAGE_BYTES: Final = 2 * 1024  # The work for a message takes as long as the commit of so many bytes.
+COUNTED_S: Final = 0.5
+LOOK_S: Final = 0.1  # While calls wait, those that are under way for too long are looked for so often.
 
 CarryOut = Callable[[Operation[Any], Caller], Pending[Any]]
 
 
 @final
 class _UnderWay(ReplyWatcher):
-    """A call that counts until it is done."""
+    """A call that counts until it is done, or under way for too long."""
 
-    __slots__ = ("_fairness", "_lane", "_size_bytes")
+    __slots__ = ("_fairness", "_lane", "_size_bytes", "until_s")
 
-    def __init__(self, fairness: Fairness, lane: Lane, size_bytes: int) -> None:
+    def __init__(self, fairness: Fairness, lane: Lane, size_bytes: int, until_s: float) -> None:
+        self.until_s = until_s
         self._fairness = fairness
         self._lane = lane
         self._size_bytes = size_bytes
 
     def done(self, pending: Pending[Any]) -> None:
-        self._fairness.release(self._lane, self._size_bytes)
+        self.release()
+
+    def release(self) -> None:
+        """Count it no more."""
+        size_bytes, self._size_bytes = self._size_bytes, 0
+        if size_bytes:
+            self._fairness.release(self._lane, size_bytes)
 
 
 @final
@@ -79,11 +90,19 @@ class _Turn:
 class FairCalls:
     """The calls of a process that are under way or wait for their turn."""
 
-    def __init__(self, fairness: Fairness, now_s: Callable[[], float]) -> None:
-        """`now_s` is the time of the event loop."""
+    def __init__(
+        self,
+        fairness: Fairness,
+        now_s: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        """`now_s` and `call_later` are those of the event loop."""
         self._fairness = fairness
         self._now_s = now_s
+        self._call_later = call_later
         self._last = 0
+        self._counted: deque[_UnderWay] = deque()  # The oldest first; those that are done leave when they are found.
+        self._is_looking = False
 
     def pass_on(self, operation: Operation[Any], caller: Caller, carry_out: CarryOut) -> Pending[Any]:
         """Carry out a call now, or when its tenant is within its share."""
@@ -95,6 +114,9 @@ class FairCalls:
         turn = _Turn(self, operation, caller, carry_out)
         self._last -= 1  # Negative: connections have their ids.
         self._fairness.wait(name, lane, self._last, turn.begin)
+        if not self._is_looking:
+            self._is_looking = True
+            self._call_later(LOOK_S, self._look)
         return turn.reply
 
     def is_behind(self, caller: Caller) -> bool:
@@ -109,9 +131,26 @@ class FairCalls:
         pending = carry_out(operation, caller)
         if not pending.done and (pending.known or not operation.waits):
             size_bytes = _size_of(operation)
-            lane = self._fairness.hold(_lane_of(caller), size_bytes, self._now_s(), caller.tenant, True)
-            pending.count(_UnderWay(self._fairness, lane, size_bytes))
+            now_s = self._now_s()
+            lane = self._fairness.hold(_lane_of(caller), size_bytes, now_s, caller.tenant, True)
+            counted = _UnderWay(self._fairness, lane, size_bytes, now_s + COUNTED_S)
+            pending.count(counted)
+            self._counted.append(counted)
+            self._drop_old(now_s)
         return pending
+
+    def _drop_old(self, now_s: float) -> None:
+        counted = self._counted
+        while counted and counted[0].until_s <= now_s:
+            counted.popleft().release()
+
+    def _look(self) -> None:
+        """Release what hangs, while calls wait for it."""
+        self._is_looking = False
+        self._drop_old(self._now_s())
+        if self._fairness.is_contended:
+            self._is_looking = True
+            self._call_later(LOOK_S, self._look)
 
 
 def _lane_of(caller: Caller) -> str:

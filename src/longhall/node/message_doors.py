@@ -77,7 +77,8 @@ class MessageDoors:
         logins = front.authentication.door
         count_max, per_address_max = settings.connections_max, settings.connections_per_address_max
         fairness = Fairness()
-        service.share(FairCalls(fairness, asyncio.get_running_loop().time))
+        loop = asyncio.get_running_loop()
+        service.share(FairCalls(fairness, loop.time, loop.call_later))
         door = Door(
             *broker,
             settings.data,
