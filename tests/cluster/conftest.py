@@ -19,6 +19,7 @@ REAL = (
     "test_front_end.py",
     "test_growing.py",
     "test_health.py",
+    "test_joining.py",
     "test_leader_keeps.py",
     "test_lost_coordinator.py",
     "test_moves.py",

@@ -62,9 +62,10 @@ class Load:
 
     def start(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
-        topic = NewTopic(self.name, PARTITIONS, 3, config={"longhall.placement": self.placement})
+        config = {"longhall.placement": self.placement} if self.placement else {}  # Else the cluster chooses.
+        topic = NewTopic(self.name, PARTITIONS, 3, config=config)
         admin.create_topics([topic], request_timeout=WAIT_SECONDS)[self.name].result(WAIT_SECONDS)
-        attributes = {"LonghallPlacement": self.placement}
+        attributes = {"LonghallPlacement": self.placement} if self.placement else {}
         if self.fifo:
             attributes |= {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
         self._sqs.create_queue(QueueName=self.queue, Attributes=attributes)

@@ -1,4 +1,5 @@
-"""The process of a wing on one host. The host's main process starts it and writes its orders to its standard input.
+"""The process of a wing on one host. The host's main process has it started (`fork_server`) and writes its orders to
+its standard input.
 
 It is a complete node of another replication group, with its own directory, record and replicas. It ends when the main
 process ends, for whatever reason, so that the processes of a host live and die together.
@@ -17,8 +18,10 @@ from longhall.coordination.ports import ReplicationGroup
 from longhall.node.addresses import Address, parse_address
 from longhall.node.settings import Settings
 from longhall.node.start_parameters import read_start_parameters
+from longhall.world.real.process_name import name_process
 
 PROGRAM: Final = "longhall.node.group_process"
+PROCESS_NAME: Final = "wing:"  # Followed by the name of the wing.
 DIRECTORY: Final = "wings"
 LOCAL: Final = "127.0.0.1:0"  # For doors that only the main process uses.
 PARTITIONS_APART: Final = 1 << 24  # Per wing, so that partition numbers and message ids of two wings differ.
@@ -66,6 +69,7 @@ def main() -> int:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # An interrupt at the terminal is for the main process.
     orders = read_start_parameters(WingOrders, "`longhall serve`")
+    name_process(PROCESS_NAME + orders.wing.name)
     return run(orders.settings, wing=orders.wing)
 
 

@@ -17,6 +17,7 @@ from typing import Final, final
 import msgspec
 
 from longhall.coordination.ports import ReplicationGroup
+from longhall.node.fork_server import ForkedProcess, ForkServer
 from longhall.node.group_process import PROGRAM, WingOrders
 from longhall.node.settings import Settings
 
@@ -35,7 +36,7 @@ class Ward:
 
     def __init__(self, wing: ReplicationGroup) -> None:
         self.wing = wing
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.began_s = 0.0
         self.pause_s = PAUSE_S_FIRST
         self.next_s = 0.0  # The process is not started before this time.
@@ -54,9 +55,10 @@ class Ward:
 class GroupSupervisor:
     """The wing processes of this host, by wing. Invariant: a wing has at most one process at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, fork_server: ForkServer | None = None) -> None:
         self.wards: dict[str, Ward] = {}
         self.settings_for: Callable[[ReplicationGroup], Settings] | None = None  # Set by the current life of the node.
+        self._fork_server = fork_server  # None: each process is an interpreter of its own.
         self._wanted: dict[str, ReplicationGroup] = {}
         self._ending = False
 
@@ -91,7 +93,7 @@ class GroupSupervisor:
 
     def _start(self, ward: Ward, settings: Settings, now_s: float) -> None:
         try:
-            process = subprocess.Popen([sys.executable, "-P", "-m", PROGRAM], stdin=subprocess.PIPE)
+            process = self._spawn()
         except OSError as error:
             _log.error("a wing could not be started", extra={"wing": ward.wing.name, "reason": str(error)})
             ward.next_s = now_s + PAUSE_S_MAX
@@ -103,6 +105,16 @@ class GroupSupervisor:
             process.stdin.flush()  # The pipe stays open until this process ends.
         except OSError as error:
             _log.warning("a wing process ended before its start", extra={"wing": ward.wing.name, "reason": str(error)})
+
+    def _spawn(self) -> subprocess.Popen[bytes] | ForkedProcess:
+        if self._fork_server is not None:
+            try:
+                return self._fork_server.spawn()
+            except (ConnectionError, TimeoutError) as error:
+                _log.warning("the fork server is lost; wings take more memory", extra={"reason": str(error)})
+                self._fork_server.close()
+                self._fork_server = None
+        return subprocess.Popen([sys.executable, "-P", "-m", PROGRAM], stdin=subprocess.PIPE)
 
     def _ended(self, ward: Ward, now_s: float) -> None:
         assert ward.process is not None

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import importlib
 import json
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, final
@@ -31,6 +33,7 @@ from longhall.directory.directory import Directory
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
+from longhall.node import group_process
 from longhall.node.addresses import DOORS, parse_address
 from longhall.node.agent_check import AgentCheck
 from longhall.node.assembly import Node, closed_api
@@ -41,7 +44,7 @@ from longhall.node.descriptors import fit, say_what_is_less
 from longhall.node.exceptions import ExceptionHandler
 from longhall.node.files import make_private
 from longhall.node.first_administrator import make_first_administrator
-from longhall.node.group_process import settings_of
+from longhall.node.fork_server import ForkServer
 from longhall.node.group_supervisor import GroupSupervisor
 from longhall.node.join_state import JoinState, RecordDoubted, take_place
 from longhall.node.logs import configure, tell
@@ -68,6 +71,8 @@ GC_YOUNG_OBJECTS: Final = 50_000
 COORDINATOR_PAUSE_S: Final = 1.0
 PRIVATE: Final = (IDENTITY, MEMBER_FILE)  # Earlier versions wrote these files readable for other users.
 SPACE_PAUSE_S: Final = 5.0
+# Modules that are imported late, and that every wing process needs: see `_fork_server`.
+NEEDED_BY_WINGS: Final = ("longhall.coordination.zookeeper", "uvloop")
 
 _log = logging.getLogger("longhall.node")
 
@@ -81,13 +86,14 @@ def run(settings: Settings, orders: Orders | None = None, wing: ReplicationGroup
 
         return supervise(settings)
     keep_memory()
+    fork_server = _fork_server(settings) if orders is None and wing is None else None
     descriptors = raise_descriptor_limit()
     asked, settings = settings, fit(settings, descriptors)
     fields: dict[str, object] | None = {"worker": orders.number} if orders is not None else None
     if wing is not None:
         fields = {"wing": wing.name}
     output = configure(settings.log_level, settings.log_format, fields=fields)
-    life = Life(settings, orders, wing)
+    life = Life(settings, orders, wing, GroupSupervisor(fork_server))
     life.on_first_ready = partial(say_what_is_less, asked, settings, descriptors)
     try:
         while True:
@@ -101,17 +107,32 @@ def run(settings: Settings, orders: Orders | None = None, wing: ReplicationGroup
         output.close()
 
 
+def _fork_server(settings: Settings) -> ForkServer | None:
+    """The fork server for the wings of this host; None outside of clusters, and for a node that stores nothing."""
+    if settings.coordinator is None or settings.role == FRONT or not hasattr(socket, "send_fds"):
+        return None
+    for name in NEEDED_BY_WINGS:
+        importlib.import_module(name)
+    return ForkServer(group_process.main)
+
+
 @final
 class Life:
     """What one life of a node passes to the next: addresses, wing processes, and whether it needs a full sync."""
 
-    def __init__(self, settings: Settings, orders: Orders | None = None, wing: ReplicationGroup | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        orders: Orders | None,
+        wing: ReplicationGroup | None,
+        group_supervisor: GroupSupervisor,
+    ) -> None:
         self.settings = settings
         self.orders = orders  # The start parameters of a worker; else None.
         self.wing = wing  # The wing of this process; None for the main hall.
         self.secret_file: SecretFile | None = None  # Set in a cluster.
         self.tls: NodeTls | None = None  # The networks of the current life.
-        self.group_supervisor = GroupSupervisor()  # The wing processes on this host.
+        self.group_supervisor = group_supervisor  # The wing processes on this host.
         self.announced = False
         self.on_first_ready: Callable[[], None] = _nothing  # Called once, when the doors are open.
         self.ended = False  # A signal arrived while the node waited for a record.
@@ -397,7 +418,7 @@ def _mind(life: Life, node: Node) -> asyncio.Task[None]:
     group_supervisor, cluster_node = life.group_supervisor, node.cluster_node
     if cluster_node is not None and cluster_node.group_directory is not None:
         place, settings = cluster_node.place, life.settings
-        group_supervisor.settings_for = lambda wing: settings_of(settings, wing, place.node, place.level)
+        group_supervisor.settings_for = lambda wing: group_process.settings_of(settings, wing, place.node, place.level)
         cluster_node.group_directory.on_wings = group_supervisor.want
         cluster_node.group_directory.start()
     return node.hall.background.start("mind wings", group_supervisor.mind)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: the size of partitions, and the free space of the data directory."""
+"""DescribeLogDirs: the size of the partitions that this process stores, and the free space of the data directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def handle(door: Door, request: DescribeLogDirsRequest, call: Call) -> DescribeL
         wanted = [(topic.topic, topic.partitions) for topic in request.topics]
     topics: list[DescribeLogDirsResponseTopic] = []
     for name, numbers in wanted:
-        found = [partition for number in numbers if (partition := hall.partition(name, number)) is not None]
+        found = [
+            partition
+            for number in numbers
+            if (partition := hall.partition(name, number)) is not None and not partition.elsewhere and door.keeps
+        ]
         if found:
             rows = [
                 DescribeLogDirsResponsePartition(
