@@ -24,6 +24,7 @@ from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
 from longhall.broker.recovery import identify, recover
+from longhall.broker.transaction_appends import Appended, TransactionBatch, append_in_transaction
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.broker.transaction_participant import SettleRequest, TransactionParticipant
 from longhall.broker.waiting import committed
@@ -40,7 +41,7 @@ from longhall.cluster.placement.topic_operations import (
     RemoveTopic,
 )
 from longhall.cluster.placement.topic_specs import spec_of
-from longhall.cluster.placement.transaction_operations import SettleInTransaction
+from longhall.cluster.placement.transaction_operations import AppendInTransaction, SettleInTransaction
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.cluster.rpc.stream import IncomingStream
@@ -126,6 +127,7 @@ class GroupHall:
             serve_moves(hall, broker)
             participant = TransactionParticipant(hall)
             broker.also(SettleInTransaction, lambda op, caller: participant.carry_out(op.request))
+            broker.also(AppendInTransaction, lambda op, caller: append_in_transaction(hall, op.batch))
             queues.outbox.connect(OutboxCalls(_Client(self._halls).call))
         queues.start()
         self.hall, self.queues, self.router = hall, queues, router
@@ -250,6 +252,10 @@ class _Groups:
         entry = self._hall.catalogue.topics.get(topic)
         return entry is not None and bool(entry.options.wings)
 
+    def groups_of(self, topic: str) -> list[int]:
+        entry = self._hall.catalogue.topics.get(topic)
+        return entry.options.wings if entry is not None else []
+
     def nearest(self, numbers: tuple[int, ...]) -> list[int]:
         return list(numbers)
 
@@ -275,6 +281,9 @@ class _Groups:
 
     async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
         return await self._halls.call(group, SettleInTransaction(request))
+
+    async def append_in_transaction(self, group: int, batch: TransactionBatch) -> Appended:
+        return await self._halls.call(group, AppendInTransaction(batch))
 
     def spread(self, copies_min: int = 0) -> list[int]:
         return []

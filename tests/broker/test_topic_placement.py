@@ -12,6 +12,7 @@ from longhall.broker.leadership import Host
 from longhall.broker.placement import PartitionLocation, is_elsewhere, is_placed
 from longhall.broker.queues.write import write_records
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic, trim_log
+from longhall.broker.transaction_appends import Appended, TransactionBatch
 from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.broker.transaction_participant import SettleRequest
 from longhall.errors import Code, LonghallError
@@ -72,6 +73,9 @@ class Chosen:
         return [None] * len(request.partitions)
 
     async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
+        raise AssertionError("these groups have no queues")
+
+    async def append_in_transaction(self, group: int, batch: TransactionBatch) -> Appended:
         raise AssertionError("these groups have no queues")
 
 

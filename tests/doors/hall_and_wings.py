@@ -15,6 +15,7 @@ from longhall.broker.leadership import Host
 from longhall.broker.pending import Pending, failed, started
 from longhall.broker.placement import WING_STEP, PartitionLocation
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
+from longhall.broker.transaction_appends import Appended, TransactionBatch
 from longhall.broker.transaction_markers import PartitionMarkers, write_markers
 from longhall.broker.transaction_participant import SettleRequest
 from longhall.broker.transaction_verification import TransactionVerification
@@ -107,6 +108,9 @@ class ToldWings:
         return await write_markers(self._processes[group].hall, request)
 
     async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
+        raise AssertionError("these groups have no queues")
+
+    async def append_in_transaction(self, group: int, batch: TransactionBatch) -> Appended:
         raise AssertionError("these groups have no queues")
 
     def _lanes(self, topic: str) -> list[int]:

@@ -15,10 +15,13 @@ from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
+from longhall.broker.transaction_appends import Appended, TransactionBatch, append_in_transaction
 from longhall.broker.transaction_markers import PartitionMarkers, write_markers
 from longhall.broker.transaction_participant import SettleRequest, TransactionParticipant
+from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.placement.group_parts import GroupParts
 from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
 from longhall.cluster.placement.part_operations import ChangeParts, MeasureParts
 from longhall.cluster.placement.placed_resizer import PlacedResizer
 from longhall.cluster.placement.topic_operations import (
@@ -30,7 +33,12 @@ from longhall.cluster.placement.topic_operations import (
     RemoveTopic,
 )
 from longhall.cluster.placement.topic_specs import spec_of
-from longhall.cluster.placement.transaction_operations import SettleInTransaction, WriteMarkers
+from longhall.cluster.placement.transaction_operations import (
+    AppendInTransaction,
+    SettleInTransaction,
+    VerifyPartition,
+    WriteMarkers,
+)
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.cluster.rpc.stream import IncomingStream, OutgoingStream
@@ -75,6 +83,9 @@ class Near:
 
     def is_placed(self, topic: str) -> bool:
         return bool(self._lanes(topic))
+
+    def groups_of(self, topic: str) -> list[int]:
+        return self._lanes(topic)
 
     def nearest(self, numbers: tuple[int, ...]) -> list[int]:
         return sorted(numbers, key=lambda number: (number not in self.near, number))
@@ -141,6 +152,9 @@ class Near:
 
     async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
         return await self.call(group, SettleInTransaction(request), now=True)
+
+    async def append_in_transaction(self, group: int, batch: TransactionBatch) -> Appended:
+        return await self.call(group, AppendInTransaction(batch), now=True)
 
     def leader(self, number: int) -> int:
         return 0 if number in self.away else self.leaders.get(number, number)
@@ -280,10 +294,18 @@ class House:
         for group in self.desks.values():
             group.consumers.join(GroupQueueEnds(self.service.dispatch))
 
+        coordinator = CoordinatorSide(main.hall, main.transactor)
+        broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
+        for life in wings.values():
+            life.hall.transaction_verifier = TransactionVerification(life.hall, GroupSide(life.hall, self))
         self.desk.outbox.connect(OutboxCalls(self.service.dispatch))
         self.lines = {number: Line(self.service) for number in wings}
         for number, desk in self.desks.items():
             desk.outbox.connect(OutboxCalls(self.lines[number].call))
+
+    def call(self, operation: VerifyPartition, caller: Caller) -> Pending[Code | None]:
+        """The main hall, as a group calls it."""
+        return self.service.dispatch(operation, caller)
 
     async def send(self, name: str, *bodies: bytes, **more: Any) -> list[str]:
         """The ids; all of them must be accepted."""
@@ -317,6 +339,7 @@ def _group(life: Life, queues: QueueService) -> Router:
     participant = TransactionParticipant(life.hall)
     broker.also(WriteMarkers, lambda op, caller: write_markers(life.hall, op.markers))
     broker.also(SettleInTransaction, lambda op, caller: participant.carry_out(op.request))
+    broker.also(AppendInTransaction, lambda op, caller: append_in_transaction(life.hall, op.batch))
     parts = GroupParts(life.hall, queues.resizer)
     broker.also(MeasureParts, lambda op, caller: parts.measure(op))
     broker.also(ChangeParts, lambda op, caller: parts.change(op))

@@ -8,13 +8,16 @@ from collections.abc import Callable
 import pytest
 
 from longhall.broker.pending import Pending
+from longhall.broker.queues.outbox.target_watch import LOOK_S
 from longhall.broker.queues.sending.publication import Publication, Published
 from longhall.broker.queues.service import QueueService
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import DEFAULT_HOST, names_of
 from longhall.queues.messages import Outgoing
+from longhall.queues.outbox_events import QueueLocation
 from longhall.queues.settings import DeadLetters, QueueSettings
 from longhall.service.exchange_operations import BindExchange, BindingView, PublishMessages
+from longhall.service.queue_operations import LocateQueue
 from tests.service.house import House, live
 
 SHARE = "share"
@@ -150,6 +153,51 @@ def test_letters_of_a_deleted_queue_wait_until_it_exists_again() -> None:
         await house.queues.create("dead", QueueSettings(placement="parts"))
         await until(lambda: available(house, "dead") >= 2)
         assert set(await house.drain("dead")) >= {b"a", b"b"}
+
+    live(play)
+
+
+@pytest.mark.parametrize("letters_in", ["hall", "share"])
+def test_a_queue_keeps_its_messages_while_its_dead_letter_queue_is_deleted(letters_in: str) -> None:
+    """In its own group the deletion is known at once, in another one within seconds; then no message leaves."""
+
+    async def play(house: House) -> None:
+        await house.queues.create("dead", QueueSettings(placement=letters_in))
+        await house.queues.create("q", source("dead"))
+        await house.queues.delete("dead")
+        if letters_in == "hall":
+            await asyncio.sleep(LOOK_S + 1)
+        await house.send("q", b"a", b"b")
+        for _ in range(3):
+            assert sorted(one.body for one in await house.receive("q", 10, 0, 1000)) == [b"a", b"b"]
+            await asyncio.sleep(1.1)
+        assert house.desks[1].outbox.waiting == 0
+        house.reach.share = 2
+        await house.queues.create("dead", QueueSettings(placement=SHARE))
+        await asyncio.sleep(LOOK_S + 1)
+        await die(house, "q", 0)
+        await until(lambda: available(house, "dead") == 2)
+        assert sorted(await house.drain("dead")) == [b"a", b"b"]
+
+    live(play)
+
+
+def test_a_late_answer_does_not_undo_a_deletion() -> None:
+    """The hall said that the queue exists, and deleted it before its answer was read."""
+
+    async def play(house: House) -> None:
+        await house.queues.create("dead", QueueSettings(placement=SHARE))
+        await house.queues.create("q", source("dead"))
+        watch, outboxes = house.desks[1].outbox.watch, house.wings[1].hall.outboxes
+
+        class Late:
+            async def locate(self, name: str) -> QueueLocation:
+                found = await house.lines[1].call(LocateQueue(name))
+                await house.queues.delete("dead")
+                return found
+
+        await watch.locate(Late(), "dead")
+        assert outboxes.missing == {"dead"}
 
     live(play)
 

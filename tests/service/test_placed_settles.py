@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from longhall.broker.configuration import SEALED
+from longhall.broker.feature_gates import NEWEST
 from longhall.broker.pending import Pending
 from longhall.broker.queues.sending.publication import Publication
 from longhall.broker.queues.sending.transaction import REJECT, REQUEUE, SETTLE, EndedMessages
@@ -440,5 +442,83 @@ def test_a_transaction_of_amqp_with_a_message_of_another_consumer_does_nothing()
         assert sorted(await house.drain("q")) == bodies(found[1:])
         assert await house.drain("here") == await house.drain("there") == []
         await committer.transactor.stop()
+
+    live(play)
+
+
+def is_logged(house: House, topic: str, group: int, count: int) -> bool:
+    """True if the topic has so many messages and markers there, and no transaction is open."""
+    partition = house.wings[group].partition(topic)
+    return partition.high_watermark == partition.last_stable_offset == count
+
+
+@pytest.mark.parametrize("queue_in", ["parts", "hall", "share"])
+def test_messages_are_settled_with_sends_to_topics_of_other_groups(queue_in: str) -> None:
+    async def play(house: House) -> None:
+        house.main.hall.feature_level = NEWEST
+        house.main.transactor.start()
+        await house.queues.create("q", QueueSettings(placement=queue_in))
+        await house.send("q", *(b"%d" % number for number in range(6)))
+        found = await take(house, "q", 6)
+        for house.reach.share, name in ((2, "facts"), (3, "more")):
+            await create_topic(house.main.hall, name, 1, {"longhall.placement": "share"})
+        await make_targets(house)
+        facts = WriteBack(topic="facts", messages=[Outgoing(body=b"one", key=b"k"), Outgoing(body=b"two")])
+        more = WriteBack(topic="more", messages=[Outgoing(body=b"three")])
+        request = settle("q", found, facts, back("there", b"done"), more)
+        answers = await house.service.dispatch(request)
+        assert [[one.sequence for one in each] for each in (answers[0], answers[2])] == [[0, 1], [0]]
+        again = await house.service.dispatch(request)  # The reply was lost.
+        assert [one.repeated for each in again for one in each] == [True] * 4
+        await asyncio.sleep(60)
+        assert await house.drain("q") == []
+        assert await house.drain("there") == [b"done"]
+        assert is_logged(house, "facts", 2, 2 + 1)
+        assert is_logged(house, "more", 3, 1 + 1)
+        await house.main.transactor.stop()
+
+    live(play)
+
+
+def test_a_step_that_fails_after_it_appended_to_a_topic_is_aborted() -> None:
+    async def play(house: House) -> None:
+        house.main.hall.feature_level = NEWEST
+        house.main.transactor.start()
+        house.reach.share = 1
+        await house.queues.create("q", QueueSettings(placement="share"))
+        await house.send("q", b"a", b"b")
+        found = await take(house, "q", 2)
+        for house.reach.share, name in ((2, "facts"), (3, "more")):
+            await create_topic(house.main.hall, name, 1, {"longhall.placement": "share"})
+        sends = [WriteBack(topic=name, messages=[Outgoing(body=b"x")]) for name in ("facts", "more")]
+        house.reach.away.add(3)
+        with pytest.raises(LonghallError):
+            await house.service.dispatch(settle("q", found, *sends))
+        house.reach.away.clear()
+        await asyncio.sleep(60)
+        assert is_logged(house, "facts", 2, 1 + 1)
+        aborted = house.wings[2].partition("facts").table().aborted_ranges()
+        assert [first for _, first, _ in aborted] == [0], "readers of committed messages skip it"
+        assert is_logged(house, "more", 3, 0)
+        assert sorted(await house.drain("q")) == [b"a", b"b"]
+        await house.main.transactor.stop()
+
+    live(play)
+
+
+def test_a_step_does_not_write_to_a_sealed_topic_of_another_group() -> None:
+    async def play(house: House) -> None:
+        house.main.hall.feature_level = NEWEST
+        house.main.transactor.start()
+        house.reach.share = 1
+        await house.queues.create("q", QueueSettings(placement="share"))
+        await house.send("q", b"a")
+        found = await take(house, "q", 1)
+        house.reach.share = 2
+        await create_topic(house.main.hall, "facts", 1, {"longhall.placement": "share", SEALED: "file:main"})
+        with pytest.raises(LonghallError) as refused:
+            await house.service.dispatch(settle("q", found, WriteBack(topic="facts", messages=[Outgoing(body=b"x")])))
+        assert refused.value.code is Code.SEALED
+        await house.main.transactor.stop()
 
     live(play)

@@ -2,14 +2,15 @@
 
 A step is a transaction of the hall under a transactional id of its own. Its settles are those of a Kafka transaction
 (`transaction_settles`); what the step writes in the hall, messages for the outbox included, is in the atomic write of
-the outcome. A step whose coordinator dies is aborted by its timeout, and its messages are available again.
+the outcome. What it writes to topics of other groups are batches of the transaction, appended there before the outcome.
+A step whose coordinator dies is aborted by its timeout, and its messages are available again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Final, final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, final
 
 from longhall.broker.transaction_coordinator import OutcomeWrite, TransactionCoordinator
 from longhall.errors import Code, LonghallError
@@ -23,6 +24,13 @@ TIMEOUT_MS: Final = 20_000
 ROW_RECEIPTS_MAX: Final = 500  # Receipts under one offset of a settle group.
 
 
+class StepBatches(Protocol):
+    """Batches of a step for topics of other groups; fulfilled by `TopicSend`."""
+
+    async def append(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
+        """Append them as part of this transaction. LonghallError aborts the step."""
+
+
 @final
 class GroupSteps:
     """The steps of one hall, at its leader."""
@@ -32,13 +40,15 @@ class GroupSteps:
         self._free: deque[str] = deque()
         self._made = 0
 
-    async def commit(self, ends: Mapping[str, list[str]], write: OutcomeWrite) -> bool:
-        """End these messages, receipts by queue, together with `write`. False if all were ended before, and nothing is
-        written. LonghallError if the step is refused, or if it is not known whether it was carried out.
+    async def commit(
+        self, ends: Mapping[str, list[str]], write: OutcomeWrite, batches: Sequence[StepBatches] = ()
+    ) -> bool:
+        """End these messages, receipts by queue, together with `write` and the batches. False if all were ended before,
+        and nothing is written. LonghallError if the step is refused, or if it is not known whether it was carried out.
         """
         name, taken = await self._begin()
         try:
-            return await self._carry_out(name, taken, ends, write)
+            return await self._carry_out(name, taken, ends, write, batches)
         except BaseException:
             await self._end(name, taken, None)  # Refused if the outcome is decided.
             raise
@@ -65,7 +75,14 @@ class GroupSteps:
             raise LonghallError(Code.NOT_READY, "the step before this is not finished; try again")
         return name, taken
 
-    async def _carry_out(self, name: str, taken: Decision, ends: Mapping[str, list[str]], write: OutcomeWrite) -> bool:
+    async def _carry_out(
+        self,
+        name: str,
+        taken: Decision,
+        ends: Mapping[str, list[str]],
+        write: OutcomeWrite,
+        batches: Sequence[StepBatches],
+    ) -> bool:
         codes: list[Code | None] = []
         for queue, receipts in ends.items():
             rows = tuple(
@@ -83,6 +100,8 @@ class GroupSteps:
         for code in codes:
             if code is not None:
                 raise _refusal(code)
+        for batch in batches:
+            await batch.append(name, taken.producer_id, taken.producer_epoch)
         decision = await self._end(name, taken, write)
         if decision.code is not None:
             raise _refusal(decision.code)

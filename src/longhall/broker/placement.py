@@ -17,6 +17,7 @@ from longhall.errors import Code
 from longhall.topics.partition_moves import MoveRecord
 
 if TYPE_CHECKING:
+    from longhall.broker.transaction_appends import Appended, TransactionBatch
     from longhall.broker.transaction_markers import PartitionMarkers
     from longhall.broker.transaction_participant import SettleRequest
 
@@ -69,6 +70,11 @@ class GroupPlacement(Protocol):
     async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
         """Have the leader of a group do its part of the settles of a transaction; None or the error. LonghallError if
         it is not certain that it has. A request reaches at most one process.
+        """
+
+    async def append_in_transaction(self, group: int, batch: TransactionBatch) -> Appended:
+        """Have the leader of a group append a batch of a transaction. LonghallError if it is not certain that it has:
+        then the transaction has to be aborted.
         """
 
 

@@ -393,6 +393,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     transactions.VerifyPartition: INTERNAL,
     transactions.WriteMarkers: INTERNAL,
     transactions.SettleInTransaction: INTERNAL,
+    transactions.AppendInTransaction: INTERNAL,
     moves.ReadPiece: INTERNAL,
     moves.AppendPiece: INTERNAL,
     moves.CompleteCopy: INTERNAL,

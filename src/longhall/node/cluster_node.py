@@ -21,6 +21,7 @@ from longhall.broker.placement import WING_STEP
 from longhall.broker.recovery import write_identity
 from longhall.broker.replay import Recovered
 from longhall.broker.replica_recovery import RecoveredReplica, convert_to_replica, recover_replica
+from longhall.broker.transaction_appends import append_in_transaction
 from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.membership.copy_report import CopyReport
@@ -55,7 +56,12 @@ from longhall.cluster.placement.topic_operations import (
     RemovePlacedQueue,
     RemoveTopic,
 )
-from longhall.cluster.placement.transaction_operations import SettleInTransaction, VerifyPartition, WriteMarkers
+from longhall.cluster.placement.transaction_operations import (
+    AppendInTransaction,
+    SettleInTransaction,
+    VerifyPartition,
+    WriteMarkers,
+)
 from longhall.cluster.replication.full_sync import IncompleteSource, LogHistory, full_sync_beside, replaced_copies
 from longhall.cluster.replication.group_replica import GroupReplica
 from longhall.cluster.replication.leadership_check import LeadershipCheck
@@ -183,6 +189,7 @@ class ClusterNode:
             hall.transaction_verifier = TransactionVerification(hall, transactions)
             node.broker.also(WriteMarkers, lambda op, caller: transactions.write(op))
             node.broker.also(SettleInTransaction, lambda op, caller: transactions.settle(op))
+            node.broker.also(AppendInTransaction, lambda op, caller: append_in_transaction(hall, op.batch))
             node.be_group(number, self.main)
             node.queues.consumers.join(GroupQueueEnds(self.main.call))
             node.queues.outbox.connect(OutboxCalls(self.main.call))

@@ -71,6 +71,9 @@ class Groups(Protocol):
     def is_placed(self, topic: str) -> bool:
         """True if the topic is known and other groups store it."""
 
+    def groups_of(self, topic: str) -> list[int]:
+        """The groups that store the partitions of a topic; empty for a topic of the main hall, or an unknown one."""
+
     def nearest(self, numbers: tuple[int, ...]) -> list[int]:
         """These groups in the order in which this node should ask them."""
 
@@ -341,9 +344,12 @@ class PlacedQueues:
         return codes
 
     def needs_hall(self, queue: PlacedQueue, op: ops.SettleWithSends) -> bool:
-        """True if the hall has to coordinate a settle with sends: several groups, or a topic of the hall, take part."""
+        """True if the hall has to coordinate a settle with sends: messages of several groups take part, or a topic that
+        is not in the group of the messages.
+        """
         numbers = {split_group(receipt)[0] for receipt in op.receipts}
-        return len(numbers) > 1 or any(send.topic and not self._groups.is_placed(send.topic) for send in op.sends)
+        topics = [send.topic for send in op.sends if send.topic]
+        return len(numbers) > 1 or any({*self._groups.groups_of(topic)} != numbers for topic in topics)
 
     async def _settle_with_sends(self, queue: PlacedQueue, op: ops.SettleWithSends, caller: Caller) -> Any:
         found = [self._group_of(queue, receipt, Code.INVALID_RECEIPT) for receipt in op.receipts]

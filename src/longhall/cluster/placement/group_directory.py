@@ -16,13 +16,14 @@ from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.pending import Pending, failed
 from longhall.broker.placement import WING_STEP, PartitionLocation, group_of
+from longhall.broker.transaction_appends import Appended, TransactionBatch
 from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.broker.transaction_participant import SettleRequest
 from longhall.cluster.membership.coordinator_session import CoordinatorSession
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.placement_rules import reserved_hosts
 from longhall.cluster.placement.topic_presence import TopicPresence
-from longhall.cluster.placement.transaction_operations import SettleInTransaction, WriteMarkers
+from longhall.cluster.placement.transaction_operations import AppendInTransaction, SettleInTransaction, WriteMarkers
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
@@ -122,6 +123,10 @@ class GroupDirectory:
     def is_placed(self, topic: str) -> bool:
         return bool(self._lanes(topic))
 
+    def groups_of(self, topic: str) -> list[int]:
+        """The groups that store the partitions of a topic; empty for a topic of the main hall, or an unknown one."""
+        return self._lanes(topic)
+
     def kept(self, topic: str, partition: int) -> PartitionLocation:
         lanes = self._lanes(topic)
         number = group_of(lanes, partition)
@@ -216,6 +221,9 @@ class GroupDirectory:
 
     async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
         return await self.call(group, SettleInTransaction(request), now=True)
+
+    async def append_in_transaction(self, group: int, batch: TransactionBatch) -> Appended:
+        return await self.call(group, AppendInTransaction(batch), now=True)
 
 
 def _nobody_remembers(wings: list[ReplicationGroup]) -> None:

@@ -97,6 +97,7 @@ class GroupTopics:
             if entry is not None and entry.owns_topic and entry.topic_id == topic_id:
                 for fork in self._hall.catalogue.queues.over_topic(topic_id):  # The hall has deleted them before.
                     await self._queues.delete(fork.name)
+                self._queues.outbox.watch.deleted(name)
                 await self._queues.delete(name)
             if name in self._hall.catalogue.topics:
                 await delete_topic(self._hall, name)
@@ -106,6 +107,7 @@ class GroupTopics:
         async with self._changing:
             entry = self._hall.catalogue.queues.by_name.get(name)
             if entry is not None and entry.queue_id == queue_id and not entry.owns_topic:
+                self._queues.outbox.watch.deleted(name)
                 await self._queues.delete(name)
 
     async def note_archived(self, name: str, topic_id: bytes, rows: ArchivedRows) -> None:

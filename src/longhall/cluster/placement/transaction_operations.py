@@ -4,6 +4,7 @@ queues.
 
 from __future__ import annotations
 
+from longhall.broker.transaction_appends import Appended, TransactionBatch
 from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.broker.transaction_participant import SettleRequest
 from longhall.broker.transaction_verification import PartitionQuestion
@@ -27,3 +28,9 @@ class SettleInTransaction(Operation[Code | None]):
     """The main hall has a group do a step of the settles of a transaction; None, or the error. It may be repeated."""
 
     request: SettleRequest
+
+
+class AppendInTransaction(Operation[Appended]):
+    """The main hall has a group append a batch of a transaction that the main hall itself carries out."""
+
+    batch: TransactionBatch

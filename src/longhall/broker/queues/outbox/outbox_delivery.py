@@ -27,6 +27,7 @@ from longhall.broker.background import cancel
 from longhall.broker.hall import Hall
 from longhall.broker.queues.outbox.outbox_log import close, shorten, waiting, write_outbox
 from longhall.broker.queues.outbox.outbox_reader import read_entries
+from longhall.broker.queues.outbox.target_watch import TargetWatch
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.names import OUTBOX_SHARD
@@ -67,6 +68,7 @@ class OutboxDelivery(OutboxListener):
     def __init__(self, hall: Hall) -> None:
         self.carrier: OutboxCarrier | None = None
         self.dropped = 0  # Messages whose target was gone, since the start.
+        self.watch = TargetWatch(hall)
         self._hall = hall
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._calls = asyncio.Semaphore(CALLS_MAX)
@@ -85,10 +87,13 @@ class OutboxDelivery(OutboxListener):
         for stream in list(self._hall.outboxes.by_stream):
             self.put(stream)
         self._sweeping = self._hall.background.start("outbox sweep", self._sweep_always)
+        if self.carrier is not None:
+            self.watch.start(self.carrier)
 
     async def stop(self) -> None:
         """Stop all deliveries; what is under way is repeated by the next leader."""
         self._stopped = True
+        await self.watch.stop()
         await cancel(self._sweeping)
         for task in list(self._tasks.values()):
             await cancel(task)
@@ -156,7 +161,8 @@ class OutboxDelivery(OutboxListener):
         rows = await read_entries(hall, partition, at, BATCH_MAX, BATCH_BYTES_MAX)
         self._oldest[outbox.stream] = rows[0][1].timestamp_ms or hall.time.now_ms()
         try:
-            location = await self._locate(outbox)
+            assert self.carrier is not None
+            location = await self.watch.locate(self.carrier, outbox.target)
         except LonghallError as error:
             if error.code is not Code.UNKNOWN_QUEUE:
                 raise
@@ -168,18 +174,6 @@ class OutboxDelivery(OutboxListener):
             until = min(at + AIM_MAX, max(partition.high_watermark, rows[-1][0] + 1))
             await self._aim(outbox, at, location.topic_id, until)
         return await self._deliver(outbox, rows, run)
-
-    async def _locate(self, outbox: Outbox) -> QueueLocation:
-        assert self.carrier is not None
-        missing = self._hall.outboxes.missing
-        try:
-            location = await self.carrier.locate(outbox.target)
-        except LonghallError as error:
-            if error.code is Code.UNKNOWN_QUEUE:
-                missing.add(outbox.target)
-            raise
-        missing.discard(outbox.target)
-        return location
 
     async def _aim(self, outbox: Outbox, next_offset: int, topic_id: bytes, until: int) -> None:
         hall = self._hall

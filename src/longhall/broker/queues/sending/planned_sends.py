@@ -6,7 +6,8 @@
     write          appends, inside the atomic write of the caller
     finish         timers and waiting receivers, after the write
 
-The targets are queues and topics of this replication group, and queues of others, whose messages are in the outbox.
+The targets are queues and topics of this replication group, and queues of others, whose messages are in the outbox. In
+a step that the hall coordinates (`group_steps`) there may be topics of others too, whose messages are batches of it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from longhall.broker.queues.sending.rules import (
     record_of,
     repeated_send,
 )
+from longhall.broker.queues.sending.topic_sends import TopicSend
 from longhall.broker.queues.write import write_records
 from longhall.broker.system_topics import refuse_system_topic
 from longhall.broker.waiting import acknowledged
@@ -47,18 +49,24 @@ class PlannedSends:
     """The sends of one atomic write."""
 
     def __init__(
-        self, hall: Hall, stager: DelayStager, sends: list[WriteBack], carrier: OutboxCarrier | None = None
+        self,
+        hall: Hall,
+        stager: DelayStager,
+        sends: list[WriteBack],
+        carrier: OutboxCarrier | None = None,
+        *,
+        is_step: bool = False,
     ) -> None:
         self._hall = hall
         self._stager = stager
         self._carrier = carrier
         self._all = sends
-        self._elsewhere: dict[int, OutboxSend] = {}  # By place in `_all`.
+        self._elsewhere: dict[int, OutboxSend | TopicSend] = {}  # By place in `_all`.
         self._sends: list[WriteBack] = []  # The others, with their targets.
         self._targets: list[SendTarget] = []
         for at, each in enumerate(sends):
-            target = _target_of(hall, each, carrier is not None)
-            if isinstance(target, OutboxSend):
+            target = _target_of(hall, each, carrier is not None, is_step)
+            if not isinstance(target, SendTarget):
                 self._elsewhere[at] = target
             else:
                 self._sends.append(each)
@@ -68,6 +76,11 @@ class PlannedSends:
         _check_sizes(self._targets, self._sends)
         if sum(len(message.body) for send in sends for message in send.messages) > BYTES_MAX:
             raise LonghallError(Code.MESSAGE_TOO_LARGE, f"all messages of one step may have {BYTES_MAX} bytes")
+
+    @property
+    def batches(self) -> list[TopicSend]:
+        """The sends to topics of other groups, which a step appends before its outcome."""
+        return [send for send in self._elsewhere.values() if isinstance(send, TopicSend)]
 
     async def make_room(self) -> None:
         """Let there be room in all target queues at the same time."""
@@ -212,7 +225,7 @@ class SendTarget:
         return self._route[self._turn % len(self._route)]
 
 
-def _target_of(hall: Hall, send: WriteBack, reaches_others: bool) -> SendTarget | OutboxSend:
+def _target_of(hall: Hall, send: WriteBack, reaches_others: bool, is_step: bool) -> SendTarget | OutboxSend | TopicSend:
     if bool(send.queue) == bool(send.topic):
         raise LonghallError(Code.INVALID_REQUEST, "a send names a queue or a topic")
     if send.queue:
@@ -234,6 +247,8 @@ def _target_of(hall: Hall, send: WriteBack, reaches_others: bool) -> SendTarget 
     if owner is not None and all(partition.elsewhere for partition in route):
         return OutboxSend(hall, owner.entry.name, send)
     if any(partition.elsewhere for partition in route):
+        if is_step:
+            return TopicSend(hall, route, send)
         raise _apart(f"topic '{send.topic}'")
     return SendTarget(route, owner, send.partition if owner is None else -1)
 
