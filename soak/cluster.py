@@ -65,7 +65,8 @@ class Cluster:
     ) -> None:
         self.home = home
         self._has_secret = secret
-        self._settings = settings or {}  # Of every node, beside those of its membership.
+        # Of every node, beside those of its membership. Most faults are about one group: the others are asked for.
+        self._settings = {"default_placement": "hall", **(settings or {})}
         self.field = field
         self.session_ms = session_ms
         self.asleep: set[int] = set()  # Paused nodes, which are not asked for their status.

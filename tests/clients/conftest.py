@@ -19,11 +19,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from soak.node import Node
-from tests.clients.serving import KIND, each_test, served
+from tests.clients.serving import CLUSTER, KIND, each_test, served
 
 # A member that dies is missed after this; it is the least that brokers grant by default.
 SESSION_MS = 6000
 WAIT_SECONDS = 30.0
+CLUSTER_TEST_SECONDS_MAX = 400  # Some tests start several nodes, each of which is a cluster then.
 # Members of the consumer protocol are told how often to send heartbeats; the default of 5 s would make slow tests.
 QUICK_GROUPS = [
     word
@@ -55,6 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.clients)
+            if CLUSTER and item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(CLUSTER_TEST_SECONDS_MAX))
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:

@@ -21,6 +21,7 @@ from longhall.client.hall import Hall
 from longhall.pipeline.blocking_client import BlockingClient
 from longhall.records.batch import Record, build_batch
 from soak.node import Node
+from tests.clients.serving import served
 from tests.left_out import leave_out
 from tests.pipeline.cluster import Cluster
 from tests.pipeline.connector import connector_jars
@@ -88,7 +89,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with Node(tmp_path_factory.mktemp("pipeline") / "data") as running:
+    """The node under test: with `LONGHALL_TEST_CLUSTER=1` a cluster, whose nodes are used in turn."""
+    with served(tmp_path_factory.mktemp("pipeline") / "data") as running:
         yield running
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -93,13 +94,17 @@ def test_filters_are_obeyed_while_reading(numbered: str, read_topic: ReadTopic) 
 
 
 def bytes_out(node: Node, topic: str) -> int:
-    """What the broker has given to readers of a topic, as its metrics tell."""
-    connection = HTTPConnection(node.http)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    row = f'kafka_server_brokertopicmetrics_bytesout_total{{topic="{topic}"}} '
-    return sum(int(float(line.removeprefix(row))) for line in text.splitlines() if line.startswith(row))
+    """What all hosts have given to readers of a topic, as their metrics tell."""
+    hosts: Any = node.ready.get("nodes", [node.ready])
+    size_bytes = 0
+    for host in hosts:
+        connection = HTTPConnection(host["http"])
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        rows = re.findall(r"^kafka_server_brokertopicmetrics_bytesout_total{(.*)} (\S+)$", text, re.MULTILINE)
+        size_bytes += sum(int(float(value)) for labels, value in rows if f'topic="{topic}"' in labels)
+    return size_bytes
 
 
 def test_filtered_messages_are_not_fetched(

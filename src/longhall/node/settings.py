@@ -186,9 +186,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Literal["spread", "hall"],
         Meta(
             description="Where a cluster of several hosts puts topics and queues whose creator names no placement: the "
-            "main group (hall), which one host leads, or the groups of all hosts (spread): each host leads its share.",
+            "groups of all hosts (spread), so that each host leads its share, or the main group (hall), which one host "
+            "leads.",
         ),
-    ] = "hall"
+    ] = "spread"
     balance_automatic: Annotated[
         bool,
         Meta(
