@@ -65,8 +65,7 @@ class Cluster:
     ) -> None:
         self.home = home
         self._has_secret = secret
-        # Of every node, beside those of its membership. Most faults are about one group: the others are asked for.
-        self._settings = {"default_placement": "hall", **(settings or {})}
+        self._settings = settings or {}  # Of every node, beside those of its membership.
         self.field = field
         self.session_ms = session_ms
         self.asleep: set[int] = set()  # Paused nodes, which are not asked for their status.

@@ -154,9 +154,12 @@ def test_what_is_not_enforced_is_refused_with_the_reason(
 
 
 def metric(node: Node, name: str) -> float:
-    """The sum of a metric over the processes of the node."""
-    with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=30) as response:
-        lines = response.read().decode().splitlines()
+    """The sum of a metric over the processes of all hosts."""
+    hosts: Any = node.ready.get("nodes", [node.ready])
+    lines: list[str] = []
+    for host in hosts:
+        with urllib.request.urlopen(f"http://{host['http']}/metrics", timeout=30) as response:
+            lines += response.read().decode().splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
 
 

@@ -219,7 +219,7 @@ def test_http_clients_log_in_with_a_token(provider: Provider, guarded: tuple[Nod
     assert administrator.status("GET", "queues", header=bearer(provider.token("alice")[:-8])) == 401
     administrator.add_user("leaver")
     token = provider.token("leaver")
-    assert administrator.status("GET", "queues", header=bearer(token)) == 200
+    eventually(lambda: administrator.status("GET", "queues", header=bearer(token)) == 200, "every node knows the user")
     administrator.ask("PATCH", "users/leaver", {"enabled": False})
     assert administrator.status("GET", "queues", header=bearer(token)) == 401
 

@@ -186,10 +186,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Literal["spread", "hall"],
         Meta(
             description="Where a cluster of several hosts puts topics and queues whose creator names no placement: the "
-            "groups of all hosts (spread), so that each host leads its share, or the main group (hall), which one host "
-            "leads.",
+            "main group (hall), which one host leads, or the groups of all hosts (spread): each host leads its share.",
         ),
-    ] = "spread"
+    ] = "hall"
     balance_automatic: Annotated[
         bool,
         Meta(

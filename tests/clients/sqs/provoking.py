@@ -115,8 +115,8 @@ def _(stage: Stage) -> Refusal:
 def _(stage: Stage) -> Refusal:
     url = stage.make()
     send(stage.sqs, url, "x")
-    raw = urlsafe_b64decode(receive(stage.sqs, url)[0]["ReceiptHandle"])
-    later = urlsafe_b64encode(bytes([15]) + raw[1:]).decode()
+    group, dot, receipt = receive(stage.sqs, url)[0]["ReceiptHandle"].rpartition(".")  # A wing's number, or nothing.
+    later = group + dot + urlsafe_b64encode(bytes([15]) + urlsafe_b64decode(receipt)[1:]).decode()
     return refusal(stage.sqs.delete_message, QueueUrl=url, ReceiptHandle=later)
 
 

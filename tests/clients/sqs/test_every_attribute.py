@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.clients.serving import CLUSTER, PLACEMENT
 from tests.clients.sqs.conftest import MakeQueue
 from tests.clients.sqs.refusals import INVALID_ATTRIBUTE_NAME, refusal
 from tests.clients.sqs.words import arn, nothing_comes, receive, redrive, send
@@ -17,6 +18,10 @@ OF_QUEUES = sorted(set(SHAPES["QueueAttributeName"]["enum"]) - {"All"})
 OF_MESSAGES = sorted(set(SHAPES["MessageSystemAttributeName"]["enum"]) - {"All"})
 READ_ONLY = {name for name in OF_QUEUES if name.startswith("Approximate") or name.endswith("Timestamp")} | {"QueueArn"}
 TRACE = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46a994272793"}}
+
+
+# A queue of a cluster that spreads also shows where it is.
+PLACED = ["LonghallPlacement"] if CLUSTER and PLACEMENT == "spread" else []
 
 
 @pytest.fixture
@@ -46,7 +51,7 @@ def full(sqs: Any, make_queue: MakeQueue) -> str:
 
 def test_every_attribute_of_a_queue(sqs: Any, full: str) -> None:
     every = sqs.get_queue_attributes(QueueUrl=full, AttributeNames=["All"])["Attributes"]
-    assert sorted(every) == OF_QUEUES
+    assert sorted(every) == sorted([*OF_QUEUES, *PLACED])
     for name in OF_QUEUES:
         said = sqs.get_queue_attributes(QueueUrl=full, AttributeNames=[name])["Attributes"]
         assert said == {name: every[name]}
