@@ -16,6 +16,7 @@ BENCHES = {
     "sealed": "a sealed topic beside a clear one: how much of the throughput is left (about two minutes)",
     "tenants": "a tenant beside a loud one: its throughput and its 99th percentile (about two minutes)",
     "builds": "two builds of Longhall in alternation: is anything slower than it was?",
+    "instructions": "instructions a request, which a busy machine does not disturb, perhaps beside another build",
     "profile": "where the node's time goes under a chosen load: py-spy, perf or cProfile",
     "report": "render docs/benchmarks.md again from the kept results",
 }
