@@ -13,16 +13,18 @@ The cursor does not know what a row means, what time it is, or whether an offset
 
 from __future__ import annotations
 
-from array import array
 from heapq import heapify
 from typing import Final, final
+
+from librt.vecs import vec
+from mypy_extensions import i32
 
 NO_ROW: Final = -1
 _SHIFT: Final = 6
 _PAGE: Final = 64
 _MASK: Final = 63
 _HELD: Final = 64  # The last slot of a page counts its rows.
-_EMPTY: Final = array("i", [0] * (_PAGE + 1))
+_EMPTY: Final = vec[i32]([0] * (_PAGE + 1))
 
 
 @final
@@ -35,7 +37,7 @@ class Cursor:
         self.scan = start
         self.outstanding = 0
         self.ready: list[int] = []
-        self._pages: dict[int, array[int]] = {}
+        self._pages: dict[int, vec[i32]] = {}
 
     def find(self, offset: int) -> int:
         """The row of an outstanding offset, or NO_ROW."""

@@ -54,9 +54,9 @@ class Groups:
 
     def leave(self, leases: Leases, row: int) -> int:
         """Remove a row that is not hidden. Returns its group, or NO_GROUP if the group is empty now."""
-        group = leases.group[row]
-        above = leases.above[row]
-        below = leases.below[row]
+        group: int = leases.group[row]
+        above: int = leases.above[row]
+        below: int = leases.below[row]
         if above >= 0:
             leases.below[above] = below
         else:
@@ -85,7 +85,7 @@ class Groups:
     def heads(self, leases: Leases) -> list[int]:
         """The offset of the first row of every group in which that row is READY."""
         heads = [self.head[group] for group in self._numbers.values()]
-        return [leases.offset[row] for row in heads if leases.state[row] == READY]
+        return [int(leases.offset[row]) for row in heads if leases.state[row] == READY]
 
     def members(self, leases: Leases) -> list[list[object]]:
         """Each group with its rows, in order."""

@@ -1,7 +1,8 @@
 """The lease table of a queue: one row for every message that is leased, returned, or passed by the scan.
 
-A row is a small integer; its fields are in parallel arrays with a free list. A million leases are a few dozen blocks of
-memory that the garbage collector does not traverse.
+A row is a small integer; its fields are in parallel columns with a free list. A million leases are a few dozen blocks
+of memory that the garbage collector does not traverse. Columns are `vec`s, because compiled code reads and writes them
+without making an integer object.
 
     state       becomes                when
     FREE        READY                  taken: the scan has passed its message
@@ -28,6 +29,9 @@ import sys
 from array import array
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, final
+
+from librt.vecs import extend, vec
+from mypy_extensions import i32, i64, u8
 
 FREE: Final = 0
 READY: Final = 1
@@ -62,20 +66,20 @@ class Leases:
     def clear(self) -> None:
         """Forget every row."""
         self.rows = self.leased = self.returned = 0
-        self.offset: array[int] = array("q")
-        self.number: array[int] = array("q")
-        self.deadline_ms: array[int] = array("q")
-        self.leased_ms: array[int] = array("q")
-        self.first_ms: array[int] = array("q")
-        self.lane: array[int] = array("i")  # The lane's index in its queue.
-        self.size: array[int] = array("i")
-        self.attempts: array[int] = array("i")
-        self.state: array[int] = array("b")
-        self.group: array[int] = array("i")
-        self.above: array[int] = array("i")  # Neighbours in the group, by offset.
-        self.below: array[int] = array("i")
-        self._next: array[int] = array("i")  # Neighbours under the same deadline; of a free row, the next free one.
-        self._previous: array[int] = array("i")
+        self.offset = vec[i64]()
+        self.number = vec[i64]()
+        self.deadline_ms = vec[i64]()
+        self.leased_ms = vec[i64]()
+        self.first_ms = vec[i64]()
+        self.lane = vec[i32]()  # The lane's index in its queue.
+        self.size = vec[i32]()
+        self.attempts = vec[i32]()
+        self.state = vec[u8]()
+        self.group = vec[i32]()
+        self.above = vec[i32]()  # Neighbours in the group, by offset.
+        self.below = vec[i32]()
+        self._next = vec[i32]()  # Neighbours under the same deadline; of a free row, the next free one.
+        self._previous = vec[i32]()
         # Of rows with failed attempts: the number of noted attempts, then received, ended and how for each.
         self._histories: dict[int, list[int]] = {}
         # Rows in a retry delay after an expired lease: when the delay ends. Held rows: `_HELD_MS`.
@@ -108,17 +112,26 @@ class Leases:
         """Add free rows: an eighth of the table, within bounds."""
         first = len(self.offset)
         count = min(max(first // 8, _GROWTH_ROWS_MIN), _GROWTH_ROWS_MAX)
-        for longs in (self.offset, self.number, self.deadline_ms, self.leased_ms, self.first_ms):
-            longs.frombytes(bytes(longs.itemsize * count))
-        self.size.frombytes(bytes(self.size.itemsize * count))
-        self.attempts.frombytes(bytes(self.attempts.itemsize * count))
-        self.state.frombytes(bytes([FREE]) * count)
-        unset = array("i", [NONE]) * count
-        for shorts in (self.lane, self.group, self.above, self.below, self._previous):
-            shorts.extend(unset)
-        self._next.extend(array("i", range(first + 1, first + count)))
-        self._next.append(NONE)
+        self._append_rows([0] * count, [0] * count, list(range(first + 1, first + count)) + [NONE])
         self._free = first
+
+    def _append_rows(self, long: list[i64], short: list[i32], following: list[i32]) -> None:
+        """Add rows of zeros, in no group and no chain."""
+        unset: list[i32] = [NONE] * len(short)
+        self.offset = extend(self.offset, long)
+        self.number = extend(self.number, long)
+        self.deadline_ms = extend(self.deadline_ms, long)
+        self.leased_ms = extend(self.leased_ms, long)
+        self.first_ms = extend(self.first_ms, long)
+        self.lane = extend(self.lane, unset)
+        self.size = extend(self.size, short)
+        self.attempts = extend(self.attempts, short)
+        self.state = extend(self.state, bytes(len(short)))
+        self.group = extend(self.group, unset)
+        self.above = extend(self.above, unset)
+        self.below = extend(self.below, unset)
+        self._next = extend(self._next, following)
+        self._previous = extend(self._previous, unset)
 
     def give_up(self, row: int) -> None:
         """Put the row on the free list."""
@@ -281,8 +294,8 @@ class Leases:
             return
         if armed_ms == NONE:
             armed_ms = self.deadline_ms[row]
-        after = self._next[row]
-        before = self._previous[row]
+        after: int = self._next[row]
+        before: int = self._previous[row]
         if before != NONE:
             self._next[before] = after
         elif after != NONE:
@@ -302,11 +315,11 @@ class Leases:
         columns: dict[str, object] = {"byte_order": sys.byteorder}
         if self.rows:
             for name in (*_LONG, *_SHORT):
-                columns[name] = getattr(self, name).tobytes()
-            states = self.state[:]
+                columns[name] = bytes(getattr(self, name))
+            states = bytearray(self.state)
             for row in self._lapsed:
                 states[row] = LEASED
-            columns["state"] = states.tobytes()
+            columns["state"] = bytes(states)
         if self._histories:
             columns["histories"] = [[row, history] for row, history in self._histories.items()]
         return columns
@@ -317,14 +330,22 @@ class Leases:
         if "state" not in columns:
             return []
         swapped = columns["byte_order"] != sys.byteorder
-        for name in (*_LONG, *_SHORT, "state"):
-            column: array[int] = getattr(self, name)
-            column.frombytes(columns[name])
-            if swapped:
-                column.byteswap()
+        self.offset = _longs(columns["offset"], swapped)
+        self.number = _longs(columns["number"], swapped)
+        self.deadline_ms = _longs(columns["deadline_ms"], swapped)
+        self.leased_ms = _longs(columns["leased_ms"], swapped)
+        self.first_ms = _longs(columns["first_ms"], swapped)
+        self.lane = _shorts(columns["lane"], swapped)
+        self.size = _shorts(columns["size"], swapped)
+        self.attempts = _shorts(columns["attempts"], swapped)
+        self.state = vec[u8](columns["state"])
         count = len(self.state)
-        for unset in (self.group, self.above, self.below, self._next, self._previous):
-            unset.frombytes(array("i", [NONE]).tobytes() * count)
+        unset: list[i32] = [NONE] * count
+        self.group = vec[i32](unset)
+        self.above = vec[i32](unset)
+        self.below = vec[i32](unset)
+        self._next = vec[i32](unset)
+        self._previous = vec[i32](unset)
         used: list[int] = []
         for row in range(count - 1, -1, -1):
             state = self.state[row]
@@ -347,3 +368,18 @@ class Leases:
 
     def _place(self, row: int) -> tuple[int, int]:
         return (self.lane[row], self.offset[row])
+
+
+def _longs(column: bytes, swapped: bool) -> vec[i64]:
+    """A column of a snapshot, which may be from a machine of the other byte order."""
+    items = array("q", column)
+    if swapped:
+        items.byteswap()
+    return vec[i64](items)
+
+
+def _shorts(column: bytes, swapped: bool) -> vec[i32]:
+    items = array("i", column)
+    if swapped:
+        items.byteswap()
+    return vec[i32](items)

@@ -24,8 +24,10 @@ import binascii
 from binascii import a2b_base64, b2a_base64
 from hashlib import blake2s
 from hmac import compare_digest
-from struct import Struct
 from typing import Final, final
+
+from librt.base64 import b64decode, b64encode, urlsafe_b64encode
+from librt.strings import BytesWriter, read_i64_be, write_i64_be
 
 from longhall.errors import Code
 
@@ -39,16 +41,14 @@ BETWEEN: Final = "."  # Separates the number of a group from its receipt.
 _VERSION: Final = 1
 _VERSIONS_END: Final = 16  # A first byte below this is a receipt of some version; others are not receipts.
 _VERSION_REPORTS: Final = 2
-_BODY: Final = Struct(">BQQQ")
 _BODY_BYTES: Final = 25
 _MAC_BYTES: Final = 17
 _TEXT_CHARACTERS: Final = 56
-_SESSION_BODY: Final = Struct(">QQQ")
+_SESSION_BODY_BYTES: Final = 24
 _SESSION_CHARACTERS: Final = 57
 _PASS_BYTES: Final = 18
 _PASS_END: Final = 25  # Where the base64 of a session's receipt begins.
 _PASS_OF: Final = b"session"
-_TO_URL: Final = bytes.maketrans(b"+/", b"-_")
 _FROM_URL: Final = bytes.maketrans(b"-_+/", b"+/!!")  # Rejects the other alphabet: one text for each receipt.
 
 GROUP_END: Final = "."  # Ends the number of the replication group in a receipt as clients know it.
@@ -77,23 +77,23 @@ class Receipts:
 
     def encode(self, lane: int, offset: int, number: int, reports: bool = False) -> str:
         """The receipt of one lease."""
-        body = _BODY.pack(_VERSION_REPORTS if reports else _VERSION, lane, offset, number)
-        return b2a_base64(body + self._mac(body), newline=False).translate(_TO_URL).decode("ascii")
+        version = bytes((_VERSION_REPORTS if reports else _VERSION,))
+        body = version + _packed(lane, offset, number)
+        return urlsafe_b64encode(body + self._mac(body)).decode("ascii")
 
     def encode_for_session(self, lane: int, offset: int, number: int, reports: bool = False) -> str:
         """The receipt of a lease of a session. No client may see it."""
-        body = b2a_base64(_SESSION_BODY.pack(lane, offset, number), newline=False).decode("ascii")
+        body = b64encode(_packed(lane, offset, number)).decode("ascii")
         return ("!" if reports else "~") + self._pass + body
 
     def _verify_of_session(self, receipt: str) -> tuple[int, int, int] | Code:
         if not compare_digest(receipt[1:_PASS_END], self._pass):
             return Code.INVALID_RECEIPT
         try:
-            raw = a2b_base64(receipt[_PASS_END:], strict_mode=True)
-        except binascii.Error:
+            raw = b64decode(receipt[_PASS_END:])
+        except ValueError:
             return Code.INVALID_RECEIPT
-        lane, offset, number = _SESSION_BODY.unpack(raw)
-        return lane, offset, number
+        return _unpacked(raw, 0) if len(raw) == _SESSION_BODY_BYTES else Code.INVALID_RECEIPT
 
     def verify(self, receipt: str) -> tuple[int, int, int] | Code:
         """Lane, offset and lease number, or INVALID_RECEIPT, or RECEIPT_OF_OTHER_VERSION. The number of the group that
@@ -114,8 +114,7 @@ class Receipts:
             return Code.RECEIPT_OF_OTHER_VERSION
         if not compare_digest(raw[_BODY_BYTES:], self._mac(raw[:_BODY_BYTES])):
             return Code.INVALID_RECEIPT
-        version, lane, offset, number = _BODY.unpack_from(raw)
-        return (lane, offset, number) if _VERSION <= version <= _VERSION_REPORTS else Code.INVALID_RECEIPT
+        return _unpacked(raw, 1) if _VERSION <= raw[0] <= _VERSION_REPORTS else Code.INVALID_RECEIPT
 
     @staticmethod
     def reports(receipt: str) -> bool:
@@ -130,3 +129,15 @@ class Receipts:
         mac = self._keyed.copy()
         mac.update(body)
         return mac.digest()
+
+
+def _packed(lane: int, offset: int, number: int) -> bytes:
+    out = BytesWriter()
+    write_i64_be(out, lane)
+    write_i64_be(out, offset)
+    write_i64_be(out, number)
+    return out.getvalue()
+
+
+def _unpacked(raw: bytes, at: int) -> tuple[int, int, int]:
+    return read_i64_be(raw, at), read_i64_be(raw, at + 8), read_i64_be(raw, at + 16)
