@@ -142,11 +142,15 @@ class Api:
         self._closed = closed
         self._stopping = False
         self._refused = RefusedRequests("http")
-        self._routes = [(route, tuple(route.path.split("/"))) for route in routes]
+        self._routes: dict[_Shape, list[tuple[Route, tuple[str, ...]]]] = {}
+        self.answer_also(routes)
 
     def answer_also(self, routes: tuple[Route, ...]) -> None:
         """Add routes."""
-        self._routes += [(route, tuple(route.path.split("/"))) for route in routes]
+        for route in routes:
+            parts = tuple(route.path.split("/"))
+            assert parts[0] != "*"
+            self._routes.setdefault(_shape(parts), []).append((route, parts))
 
     def close(self) -> None:
         """Refuse all requests from now on: the node stops."""
@@ -181,13 +185,13 @@ class Api:
             return Work(_answered(refusal), False)
         assert who is not None
         try:
-            names = tuple(unquote(part, errors="strict") for part in path.removesuffix("/").split("/"))
+            names = _names(path)
             fields = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX)
         except (UnicodeDecodeError, ValueError):
             return Work(_answered(self._dialect.refused(HTTPStatus.BAD_REQUEST, "the address cannot be read")), False)
         method = "GET" if call.method == b"HEAD" else call.method.decode("latin-1")
         allowed: list[str] = []
-        for route, parts in self._routes:
+        for route, parts in self._candidates(names):
             if not _fits(parts, names):
                 continue
             if route.method != method:
@@ -221,6 +225,11 @@ class Api:
             return Work(_answered(not_allowed._replace(headers=headers)), False)
         line = "there is nothing of this name; see docs/http.md"
         return Work(_answered(self._dialect.refused(HTTPStatus.NOT_FOUND, line)), False)
+
+    def _candidates(self, names: tuple[str, ...]) -> list[tuple[Route, tuple[str, ...]]]:
+        """The routes that a path of these names may fit."""
+        count, first, last = _shape(names)
+        return self._routes.get((count, first, last), []) + self._routes.get((count, first, "*"), [])
 
     def overloaded(self) -> Response | None:
         if not self.budget.is_overdrawn:
@@ -307,6 +316,18 @@ _EMPTY: Final = (HTTPStatus.CREATED, HTTPStatus.NO_CONTENT)  # Without a value t
 _KINDS: Final = (JSON.encode(), BYTES.encode())
 
 
+_Shape = tuple[int, str, str]  # Of a path: how many parts it has, the first and the last.
+
+
+def _shape(parts: tuple[str, ...]) -> _Shape:
+    return len(parts), parts[0], parts[-1]
+
+
+def _names(path: str) -> tuple[str, ...]:
+    parts = path.removesuffix("/").split("/")
+    return tuple(unquote(part, errors="strict") for part in parts) if "%" in path else tuple(parts)
+
+
 def _fits(parts: tuple[str, ...], names: tuple[str, ...]) -> bool:
     if len(parts) != len(names):
         return False
@@ -316,7 +337,7 @@ def _fits(parts: tuple[str, ...], names: tuple[str, ...]) -> bool:
 def _is_own_name(host: str) -> bool:
     """True if a Host header names the machine itself. A web page can have any other name resolve to this address."""
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    if name.lower() == "localhost":
+    if name == "127.0.0.1" or name.lower() == "localhost":  # Not parsed: most requests have it.
         return True
     try:
         return ipaddress.ip_address(name).is_loopback
