@@ -26,6 +26,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
+from mypy_extensions import mypyc_attr
+
 from longhall.directory.accounts import Accounts
 from longhall.directory.events import DirectoryChanged, DirectoryEntry
 from longhall.errors import Code, LonghallError
@@ -41,6 +43,7 @@ RECENT_MAX: Final = 10_000  # Changes that are remembered for followers; others 
 Key = tuple[str, str]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DirectoryObserver:
     """A collaborator that reacts to changes of the directory, now and during recovery."""
 

@@ -98,6 +98,7 @@ class AccessGuard(DirectoryObserver):
         self.active = False
         self.mode = mode
         self.audit = audit  # None: nothing is recorded.
+        self.audits = audit is not None  # True if administrative operations are recorded.
         self.refused: Counter[str] = Counter()  # By action and kind.
         self.reported: Counter[tuple[str, str]] = Counter()  # By user and need, in report-only mode.
         self.unreadable: frozenset[str] = frozenset()  # Ids of rules that a newer version wrote.
@@ -135,11 +136,6 @@ class AccessGuard(DirectoryObserver):
             if isinstance(operation, queues.CreateQueue | queues.ConfigureQueue):
                 self.require(caller, self._letter_needs(operation))
         return self._selection(operation, caller) if row.is_listed else None
-
-    @property
-    def audits(self) -> bool:
-        """True if administrative operations are recorded."""
-        return self.audit is not None
 
     def note_permitted(self, operation: Operation[Any], caller: Caller) -> None:
         """Record an operation that was permitted, if it is administrative."""

@@ -106,9 +106,7 @@ class OperationGuard(Protocol):
     """Permits or refuses operations of clients; fulfilled by `front.guard`."""
 
     active: bool
-
-    @property
-    def audits(self) -> bool: ...
+    audits: bool
 
     def note_permitted(self, operation: Operation[Any], caller: Caller) -> None: ...
 

@@ -68,7 +68,7 @@ def handle(door: Door, call: Call) -> None:
             partition = None  # Not waited for; the answer says why.
         wanted.append(PartitionFetch(partition, part.fetch_offset, part.partition_max_bytes, part.current_leader_epoch))
     try:
-        filter = door.fetch_filters.of(request.rack_id)
+        filter = door.fetch_filters.of(request.rack_id) if request.rack_id else None
     except LonghallError as error:
         _refuse_all(door, call, parts, opened, wanted, error.code)
         return
