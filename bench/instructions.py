@@ -79,6 +79,9 @@ def kafka_lines() -> Iterator[Line]:
     ):
         topic = f"produce-{messages}"
 
+        def create(doors: dict[str, str], topic: str = topic) -> None:
+            topics.create(doors["kafka"], topic)
+
         def produce(
             doors: dict[str, str], count: int, topic: str = topic, shape: tuple[int, int] = (messages, size)
         ) -> None:
@@ -87,7 +90,7 @@ def kafka_lines() -> Iterator[Line]:
                 for _ in range(count // 4):
                     connections.ask([request] * 4)
 
-        yield Line(name, requests, lambda doors, topic=topic: topics.create(doors["kafka"], topic), produce)
+        yield Line(name, requests, create, produce)
 
     def fill(doors: dict[str, str]) -> None:
         topics.create(doors["kafka"], "fetch")
