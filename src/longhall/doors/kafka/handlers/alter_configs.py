@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Awaitable, Sequence
+from typing import Final, TypeVar
 
 from longhall.broker.configuration import SEALED
 from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange
 from longhall.doors.kafka import broker_operations, group_operations, topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.duplicates import once_and_more
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.handlers.describe_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from longhall.doors.kafka.wire.messages.configs import (
@@ -30,14 +31,21 @@ ACTIONS = dict(
     )
 )
 
+DELETE: Final = 1  # The operation that needs no value.
+
 Row = TypeVar("Row", AlterConfigsResponseResource, IncrementalAlterConfigsResponseResource)
 
 
 async def handle(door: Door, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+    once, more = once_and_more((one.resource_type, one.resource_name) for one in request.resources)
     return AlterConfigsResponse(
         responses=[
-            await _alter(AlterConfigsResponseResource, resource, _replace(door, resource, request.validate_only))
-            for resource in request.resources
+            *(_repeated(AlterConfigsResponseResource, *place) for place in more),
+            *[
+                await _alter(AlterConfigsResponseResource, one, _replace(door, one, request.validate_only))
+                for one in request.resources
+                if (one.resource_type, one.resource_name) in once
+            ],
         ]
     )
 
@@ -45,14 +53,33 @@ async def handle(door: Door, request: AlterConfigsRequest, call: Call) -> AlterC
 async def handle_incremental(
     door: Door, request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
+    once, more = once_and_more((one.resource_type, one.resource_name) for one in request.resources)
     return IncrementalAlterConfigsResponse(
         responses=[
-            await _alter(
-                IncrementalAlterConfigsResponseResource, resource, _change(door, resource, request.validate_only)
-            )
-            for resource in request.resources
+            *(_repeated(IncrementalAlterConfigsResponseResource, *place) for place in more),
+            *[
+                await _alter(IncrementalAlterConfigsResponseResource, one, _change(door, one, request.validate_only))
+                for one in request.resources
+                if (one.resource_type, one.resource_name) in once
+            ],
         ]
     )
+
+
+def _repeated(row_class: type[Row], resource_type: int, resource_name: str) -> Row:
+    said = "Each resource must appear at most once."
+    code = error_of(Code.INVALID_REQUEST)
+    return row_class(resource_type=resource_type, resource_name=resource_name, error_code=code, error_message=said)
+
+
+def _check_configs(configs: Sequence[tuple[str, str | None]]) -> None:
+    """Raises INVALID_REQUEST for a configuration that is named twice, or without the value that it needs."""
+    _, more = once_and_more(name for name, _ in configs)
+    if more:
+        raise LonghallError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
+    empty = [name for name, value in configs if value is None]
+    if empty:
+        raise LonghallError(Code.INVALID_REQUEST, f"Null value not supported for : {','.join(empty)}")
 
 
 async def _alter(
@@ -72,6 +99,7 @@ async def _replace(door: Door, resource: AlterConfigsRequestResource, validate_o
     if resource.resource_type == BROKER_LOGGER:
         raise LonghallError(Code.INVALID_REQUEST, "Levels of loggers are changed by IncrementalAlterConfigs.")
     _check_type(resource.resource_type)
+    _check_configs([(config.name, config.value) for config in resource.configs])
     wanted = {config.name: config.value for config in resource.configs if config.value is not None}
     if resource.resource_type == BROKER:
         changes = [ConfigurationChange(name, ConfigurationAction.SET, value) for name, value in wanted.items()]
@@ -89,6 +117,7 @@ async def _replace(door: Door, resource: AlterConfigsRequestResource, validate_o
 
 async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, validate_only: bool) -> None:
     _check_type(resource.resource_type)
+    _check_configs([(one.name, "" if one.config_operation == DELETE else one.value) for one in resource.configs])
     changes: list[ConfigurationChange] = []
     for config in resource.configs:
         action = ACTIONS.get(config.config_operation)

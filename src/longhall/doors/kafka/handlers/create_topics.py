@@ -6,6 +6,7 @@ from longhall.broker.configuration import READ_ONLY, SETTINGS
 from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.duplicates import once_and_more
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.handlers.describe_configs import FROM_DEFAULT, FROM_TOPIC
 from longhall.doors.kafka.topic_operations import CreatedTopic
@@ -20,12 +21,17 @@ from longhall.errors import Code, LonghallError
 
 
 async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
-    names = [topic.name for topic in request.topics]
-    rows: list[CreateTopicsResponseTopic] = []
+    once, more = once_and_more(topic.name for topic in request.topics)
+    rows = [
+        CreateTopicsResponseTopic(
+            name=name, error_code=error_of(Code.INVALID_REQUEST), error_message="Duplicate topic name."
+        )
+        for name in more
+    ]
     for topic in request.topics:
+        if topic.name not in once:
+            continue
         try:
-            if names.count(topic.name) > 1:
-                raise LonghallError(Code.INVALID_REQUEST, f"Topic '{topic.name}' appears more than once.")
             rows.append(_row(topic.name, await _create(door, topic, request.validate_only, call.caller.tenant)))
         except LonghallError as refused:
             error = await _confirmed(door, refused)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.duplicates import once_and_more
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.wire.messages.topics import (
     DeleteTopicsRequest,
@@ -19,10 +20,19 @@ BY_ID_FROM = 6
 
 async def handle(door: Door, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
     if call.header.version < BY_ID_FROM:
-        return DeleteTopicsResponse(responses=[await _delete(door, name, NO_ID) for name in request.topic_names])
-    return DeleteTopicsResponse(
-        responses=[await _delete(door, topic.name or "", topic.topic_id) for topic in request.topics]
-    )
+        wanted = [(name, NO_ID) for name in request.topic_names]
+    else:
+        wanted = [(topic.name or "", topic.topic_id) for topic in request.topics]
+    once, more = once_and_more(wanted)
+    responses = [_duplicate(name, topic_id) for name, topic_id in more]
+    responses += [await _delete(door, *topic) for topic in wanted if topic in once]
+    return DeleteTopicsResponse(responses=responses)
+
+
+def _duplicate(name: str, topic_id: bytes) -> DeleteTopicsResponseTopic:
+    said = "Duplicate topic name." if name else "Duplicate topic id."
+    code = error_of(Code.INVALID_REQUEST)
+    return DeleteTopicsResponseTopic(name=name or None, topic_id=topic_id, error_code=code, error_message=said)
 
 
 async def _delete(door: Door, name: str, topic_id: bytes) -> DeleteTopicsResponseTopic:
