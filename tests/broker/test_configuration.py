@@ -128,6 +128,9 @@ def test_old_messages_are_removed(configuration: dict[str, str], kept: int) -> N
         ("unclean.leader.election.enable", "maybe", "true"),
         ("cleanup.policy", "sometimes", ""),
         ("min.insync.replicas", "0", "3"),
+        ("min.insync.replicas", "1_000", " 3 "),
+        ("min.cleanable.dirty.ratio", "half", "5e-1"),
+        ("min.cleanable.dirty.ratio", "nan", ".5"),
     ],
 )
 def test_values_are_checked(name: str, wrong: str, right: str) -> None:
@@ -142,6 +145,15 @@ def test_lags_of_compaction_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(LonghallError):
         check({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"})
     check({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "10"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [("retention.ms", "soon", "must be a whole number"), ("min.cleanable.dirty.ratio", "1/2", "must be a number")],
+)
+def test_a_value_that_is_no_number_is_called_that(name: str, value: str, reason: str) -> None:
+    with pytest.raises(LonghallError, match=f"Invalid value '{value}' for configuration {name}: {reason}"):
+        check({name: value})
 
 
 def test_defaults_are_values_that_could_be_given() -> None:

@@ -48,6 +48,8 @@ SHARE: Final = "share"
 PLACEMENTS: Final = (IN_THE_HALL, ANY_HOST, PARTS, SHARE)
 _A_WING: Final = re.compile(r"wing:[A-Za-z0-9_-]{1,40}")
 _THROTTLED: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
+_WHOLE: Final = re.compile(r"\s*[+-]?[0-9]{1,30}\s*")
+_DECIMAL: Final = re.compile(r"\s*[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?\s*")
 
 # Kafka's numbers for the types of configuration values.
 BOOLEAN: Final = 1
@@ -68,22 +70,30 @@ class Setting(NamedTuple):
     no_effect: str = ""  # Why the setting changes nothing here; empty if it does.
 
 
+def _whole(text: str) -> int:
+    if _WHOLE.fullmatch(text) is None:
+        raise ValueError("must be a whole number")
+    return int(text)
+
+
 def number(least: int, most: int) -> Callable[[str], None]:
     """A check of whole numbers."""
 
     def check(text: str) -> None:
-        if not least <= int(text) <= most:
+        if not least <= _whole(text) <= most:
             raise ValueError(f"must lie between {least} and {most}")
 
     return check
 
 
 def _rate(text: str) -> None:
-    if not (int(text) == UNLIMITED or 1 <= int(text) <= _RATE_MAX):
+    if not (_whole(text) == UNLIMITED or 1 <= _whole(text) <= _RATE_MAX):
         raise ValueError(f"must be {UNLIMITED} for no bound, or lie between 1 and {_RATE_MAX}")
 
 
 def _share(text: str) -> None:
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError("must be a number")
     if not 0.0 <= float(text) <= 1.0:
         raise ValueError("must lie between 0 and 1")
 
@@ -107,7 +117,7 @@ def policies_of(text: str) -> list[str]:
 
 
 def _gzip_level(text: str) -> None:
-    if not (int(text) == -1 or 1 <= int(text) <= 9):
+    if not (_whole(text) == -1 or 1 <= _whole(text) <= 9):
         raise ValueError("must be -1 for the default, or lie between 1 and 9")
 
 
