@@ -98,7 +98,8 @@ async def create(
         raise LonghallError(topic, f"'{name}' is not a legal name: use up to 249 letters, digits, '.', '_' and '-'.")
     if isinstance(topic, Code):
         code = Code.QUEUE_EXISTS if topic is Code.TOPIC_EXISTS else topic
-        raise LonghallError(code, f"The name '{name}' cannot be used: {code.value}.")
+        reason = "it exists already" if code is Code.QUEUE_EXISTS else code.value
+        raise LonghallError(code, f"Queue '{name}' cannot be created: {reason}.")
     return await _declare(hall, name, settings, topic, None)
 
 
