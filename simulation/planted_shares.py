@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from longhall.broker.queues.write import write_queue
 from longhall.broker.share import acknowledgement, share_fetch
+from longhall.broker.share.holdings import Holding
 from longhall.queues.events import Settled
 from simulation.bug import Bug
 
@@ -37,6 +38,13 @@ def _acknowledge_what_others_hold() -> _Replacements:
     return [(acknowledgement, "is_held", is_held)]
 
 
+def _acknowledge_the_original() -> _Replacements:
+    def place_of(holding: Any, offset: int) -> tuple[int, int]:
+        return holding.lane, offset
+
+    return [(Holding, "place_of", place_of)]
+
+
 SHARE_BUGS: Final[dict[str, Bug]] = {
     "share-accept-in-memory": Bug("An accepted record is answered and not logged.", "shares", 4, _accept_in_memory),
     "share-acquire-before-commit": Bug(
@@ -44,6 +52,12 @@ SHARE_BUGS: Final[dict[str, Bug]] = {
     ),
     "share-accept-at-one-leader": Bug(
         "An accepted record is known to one leader alone.", "cluster-shares", 4, _accept_in_memory
+    ),
+    "share-acknowledge-the-original": Bug(
+        "A message with a priority is acknowledged at its offset in the topic, not in the lane where it is leased.",
+        "shares",
+        4,
+        _acknowledge_the_original,
     ),
     "share-acknowledge-what-others-hold": Bug(
         "A share member acknowledges a message that an SQS consumer has by now.",

@@ -173,9 +173,11 @@ async def doors(simulation: Simulation, starter: Starter) -> RunResult:
 
 
 async def shares(simulation: Simulation, starter: Starter) -> RunResult:
-    run = alone(simulation, starter, [*CRASHES, "kill_twice"], [PLAIN, STRICT, POISON, DEAD])
+    laws = [PLAIN, STRICT, POISON, DEAD, RANKED, STAMPED, RANKED_DEAD]
+    run = alone(simulation, starter, [*CRASHES, "kill_twice"], laws)
     await run.begin()
     await share(run)
+    share_levels(run)
     return await run.end(FAULTS_S, 5.0)
 
 
@@ -190,6 +192,19 @@ async def share(run: QueueRun) -> None:
             name = f"share-{law.name}-{number}"
             context.act(ShareClient(context, run.oracle, name, GROUP, law.name, habits).run(pause_s))
     run.consume(DEAD, 1, 3.0)
+
+
+def share_levels(run: QueueRun) -> None:
+    """Start share members and SQS consumers on a queue with priorities, and on one with a head for late messages."""
+    context = run.context
+    habits = Habits(settle=0.6, give_back=0.2)
+    context.act(send_parcels(context, run.oracle, "parcels", RANKED.name, 0.5))
+    run.send(STAMPED, 0.6, 0.1)
+    for law in (RANKED, STAMPED):
+        run.consume(law, 1, 0.5, habits)
+        name = f"share-{law.name}"
+        context.act(ShareClient(context, run.oracle, name, GROUP, law.name, habits).run(0.5))
+    run.consume(RANKED_DEAD, 1, 4.0)
 
 
 async def clocks(simulation: Simulation, starter: Starter) -> RunResult:

@@ -33,6 +33,7 @@
     is a delivery report         header `longhall.fate`: the fate of the message that `longhall.correlation-id` names
     which queue retries it       header `longhall.retry-source`; only in retry topics, with `longhall.attempts` and
                                  `longhall.due-ms`
+    is the copy of a level       header `longhall.original`, "partition:offset" of the message: `queues/level_copies.py`
 
 Headers are written only if they have a value. Reading is total: every record of a Kafka producer is a message. A header
 without the prefix is an attribute, of type String if its bytes are UTF-8 and Binary if not; of two headers with one
@@ -80,6 +81,7 @@ FATE: Final = "longhall.fate"
 RETRY_SOURCE: Final = "longhall.retry-source"
 AMQP: Final = "longhall.amqp"
 SEAL: Final = "longhall.seal"
+ORIGINAL: Final = "longhall.original"
 
 STRING: Final = "String"
 BINARY: Final = "Binary"
@@ -468,7 +470,7 @@ def moved_record(record: Record, message_id: str, now_ms: int, due_ms: int = 0) 
         name = header[0]
         if name == SENT:
             sent_ms = _number(header[1] or b"") or sent_ms
-        elif name != ID and name != DUE:
+        elif name != ID and name != DUE and name != ORIGINAL:
             headers.append(header)
     headers.append((SENT, b"%d" % max(sent_ms, 0)))
     return Record(-1, now_ms, record.key, record.value, tuple(headers))

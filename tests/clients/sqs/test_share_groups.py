@@ -130,6 +130,34 @@ def test_a_rejected_message_is_a_dead_letter_at_once(
     assert "Messages" not in sqs.receive_message(QueueUrl=queue)
 
 
+def test_members_and_sqs_consumers_get_higher_priorities_first(
+    sqs: Any, make_queue: MakeQueue, kafka: str, fresh_name: FreshName
+) -> None:
+    """A member knows a message with a priority by its offset in the partition; the lease is the one that SQS sees."""
+    letters = make_queue()
+    policy = json.dumps({"deadLetterTargetArn": arn(sqs, letters), "maxReceiveCount": "2"})
+    queue = make_queue(LonghallPriorities="3", RedrivePolicy=policy)
+    for body, priority in (("low", "0"), ("middle", "1"), ("high", "2"), ("highest", "2")):
+        attributes = {"longhall.priority": {"DataType": "Number", "StringValue": priority}}
+        sqs.send_message(QueueUrl=queue, MessageBody=body, MessageAttributes=attributes if priority != "0" else {})
+    (first,) = receive(sqs, queue, MessageSystemAttributeNames=[COUNT])
+    assert first["Body"] == "high"
+    with _member(kafka, fresh_name("share"), queue) as member:
+        got = _poll(member, 3)
+        assert [message.value() for message in got[:2]] in ([b"middle", b"highest"], [b"highest", b"middle"])
+        assert got[2].value() == b"low"
+        assert sorted(message.offset() for message in got) == [0, 1, 3]
+        _acknowledge(member, got[2:])
+        sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=first["ReceiptHandle"], VisibilityTimeout=0)
+        (again,) = _poll(member, 1)
+        assert (again.value(), again.offset(), again.delivery_count()) == (b"high", 2, 2)
+        _acknowledge(member, [again], AcknowledgeType.RELEASE)
+        assert not list(member.poll(timeout=0.5))
+    (letter,) = receive(sqs, letters)
+    assert letter["Body"] == "high"
+    assert "Messages" not in sqs.receive_message(QueueUrl=queue)
+
+
 def test_a_member_that_closes_returns_what_it_holds(sqs: Any, queue: str, kafka: str, fresh_name: FreshName) -> None:
     send(sqs, queue, "held")
     with _member(kafka, fresh_name("share"), queue) as member:

@@ -8,11 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from longhall.doors.kafka.group_operations import configure_group
 from longhall.doors.kafka.topic_operations import create_topic
-from longhall.doors.kafka.wire.apis import API, decode_response, encode_request
 from longhall.doors.kafka.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from longhall.doors.kafka.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from longhall.doors.kafka.wire.messages.share_groups import ShareGroupDescribeRequest, ShareGroupHeartbeatRequest
@@ -27,93 +24,33 @@ from longhall.doors.kafka.wire.messages.share_offsets import (
 )
 from longhall.doors.kafka.wire.messages.share_records import (
     AcknowledgementBatch,
-    AcquiredRecords,
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeRequestPartition,
-    ShareAcknowledgeRequestTopic,
     ShareFetchRequest,
     ShareFetchRequestPartition,
     ShareFetchRequestTopic,
 )
-from longhall.doors.kafka.wire.schema import Message
 from longhall.node.assembly import Node
 from longhall.queues.settings import QueueSettings
 from longhall.records.batch import Record, build_batch, parse_header
 from tests.doors.kafka.asking import ask, produce
+from tests.doors.kafka.share_member import (
+    ACCEPT,
+    INVALID_RECORD_STATE,
+    REJECT,
+    RELEASE,
+    RENEW,
+    Member,
+    member_of,
+    range_of,
+)
 from tests.doors.two_nodes import FOLLOWER, LEADER, two_nodes
 
 NOT_LEADER, INVALID_REQUEST, UNKNOWN_TOPIC_ID = 6, 42, 100
 NOT_COORDINATOR, INCONSISTENT_GROUP_PROTOCOL, GROUP_ID_NOT_FOUND, FENCED_MEMBER_EPOCH = 16, 23, 69, 110
-INVALID_RECORD_STATE, SESSION_NOT_FOUND, INVALID_SESSION_EPOCH = 121, 122, 123
-ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
-Ranges = list[tuple[int, int, int]]
-
-
-class Member:
-    """A share member with one connection and one partition."""
-
-    def __init__(self, topic_id: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.topic_id = topic_id
-        self.epoch = 0
-        self._reader = reader
-        self._writer = writer
-
-    async def ask(self, message: Message, version: int = 2) -> Any:
-        api = next(row for row in API.values() if row.request is type(message))
-        self._writer.write(encode_request(1, "test", version, message))
-        async with asyncio.timeout(20):
-            size = int.from_bytes(await self._reader.readexactly(4), "big")
-            answer = await self._reader.readexactly(size)
-        return decode_response(api.key, version, answer)[1]
-
-    async def fetch(self, *batches: AcknowledgementBatch, **fields: Any) -> Any:
-        part = ShareFetchRequestPartition(partition_index=0, acknowledgement_batches=list(batches))
-        wanted = {"max_records": 100, "max_bytes": 1 << 20, "batch_size": 100, "min_bytes": 1, **fields}
-        topics = [ShareFetchRequestTopic(topic_id=self.topic_id, partitions=[part])]
-        session = {"group_id": "g", "member_id": "m", "share_session_epoch": self.epoch}
-        answer = await self.ask(ShareFetchRequest(topics=topics, **{**session, **wanted}))
-        if not answer.error_code:
-            self.epoch += 1
-        return answer
-
-    async def acquire(self, *batches: AcknowledgementBatch, **fields: Any) -> Ranges:
-        """The acquired ranges: first, last, deliveries."""
-        answer = await self.fetch(*batches, **fields)
-        assert answer.error_code == 0
-        return [_range(one) for topic in answer.responses for part in topic.partitions for one in part.acquired_records]
-
-    async def acknowledge(self, *batches: AcknowledgementBatch, epoch: int | None = None, renew: bool = False) -> int:
-        """The error of the partition, or of the request."""
-        part = ShareAcknowledgeRequestPartition(partition_index=0, acknowledgement_batches=list(batches))
-        request = ShareAcknowledgeRequest(
-            group_id="g",
-            member_id="m",
-            share_session_epoch=self.epoch if epoch is None else epoch,
-            is_renew_ack=renew,
-            topics=[ShareAcknowledgeRequestTopic(topic_id=self.topic_id, partitions=[part])],
-        )
-        answer = await self.ask(request)
-        if answer.error_code:
-            return int(answer.error_code)
-        self.epoch += 1
-        return int(answer.responses[0].partitions[0].error_code)
-
-
-def _range(one: AcquiredRecords) -> tuple[int, int, int]:
-    return one.first_offset, one.last_offset, one.delivery_count
+SESSION_NOT_FOUND, INVALID_SESSION_EPOCH = 122, 123
 
 
 def _of(first: int, last: int, *types: int) -> AcknowledgementBatch:
     return AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=list(types))
-
-
-@asynccontextmanager
-async def _member(node: Node, topic: str) -> AsyncIterator[Member]:
-    reader, writer = await asyncio.open_connection(node.kafka.host, node.kafka.port)
-    try:
-        yield Member(node.hall.routes[topic][0].topic_id, reader, writer)
-    finally:
-        writer.close()
 
 
 @asynccontextmanager
@@ -129,7 +66,7 @@ async def _queue(directory: Path, *batches: int, size: int = 1, **settings: Any)
 
 
 async def test_sessions_have_epochs(tmp_path: Path) -> None:
-    async with _queue(tmp_path, 1) as node, _member(node, "q") as member:
+    async with _queue(tmp_path, 1) as node, member_of(node, "q") as member:
         assert await member.acknowledge(_of(0, 0, ACCEPT)) == INVALID_SESSION_EPOCH
         member.epoch = 5
         assert (await member.fetch()).error_code == SESSION_NOT_FOUND
@@ -142,7 +79,7 @@ async def test_sessions_have_epochs(tmp_path: Path) -> None:
 
 
 async def test_acknowledgements_that_make_no_sense_change_nothing(tmp_path: Path) -> None:
-    async with _queue(tmp_path, 3) as node, _member(node, "q") as member:
+    async with _queue(tmp_path, 3) as node, member_of(node, "q") as member:
         assert await member.acquire() == [(0, 2, 1)]
         for wrong in ([_of(2, 0, ACCEPT)], [_of(0, 2, ACCEPT, ACCEPT)], [_of(0, 1, 9)], [_of(0, 0)]):
             assert await member.acknowledge(*wrong) == INVALID_REQUEST
@@ -157,7 +94,7 @@ async def test_acknowledgements_that_make_no_sense_change_nothing(tmp_path: Path
 
 
 async def test_whole_batches_or_the_strict_limit_and_ranges_by_batch_size(tmp_path: Path) -> None:
-    async with _queue(tmp_path, 4, 4, 4) as node, _member(node, "q") as member:
+    async with _queue(tmp_path, 4, 4, 4) as node, member_of(node, "q") as member:
         assert await member.acquire(max_records=2, share_acquire_mode=1) == [(0, 1, 1)]
         assert await member.acquire(max_records=3, batch_size=2) == [(2, 3, 1), (4, 7, 1)]
         assert await member.acknowledge(_of(5, 5, RELEASE)) == 0
@@ -165,23 +102,23 @@ async def test_whole_batches_or_the_strict_limit_and_ranges_by_batch_size(tmp_pa
 
 
 async def test_the_bytes_of_a_reply_are_bounded_and_what_does_not_fit_was_not_delivered(tmp_path: Path) -> None:
-    async with _queue(tmp_path, 1, 1, 1, size=1000) as node, _member(node, "q") as member:
+    async with _queue(tmp_path, 1, 1, 1, size=1000) as node, member_of(node, "q") as member:
         answer = await member.fetch(max_bytes=1500)
         (part,) = answer.responses[0].partitions
-        assert [_range(one) for one in part.acquired_records] == [(0, 0, 1)]
+        assert [range_of(one) for one in part.acquired_records] == [(0, 0, 1)]
         assert parse_header(part.records, 0).size_bytes == len(part.records)
         assert await member.acquire() == [(1, 2, 1)]
 
 
 async def test_a_fetch_waits_for_bytes_and_wakes_for_returned_messages(tmp_path: Path) -> None:
-    async with _queue(tmp_path, 1) as node, _member(node, "q") as member:
+    async with _queue(tmp_path, 1) as node, member_of(node, "q") as member:
         assert await member.acquire(min_bytes=10_000, max_wait_ms=50) == [(0, 0, 1)]
-        async with _member(node, "q") as other:
+        async with member_of(node, "q") as other:
             waiting = asyncio.ensure_future(_fetch_as(other, "other"))
             await asyncio.sleep(0.05)
             assert await member.acknowledge(_of(0, 0, RELEASE)) == 0
             answer = await waiting
-            assert [_range(one) for one in answer.responses[0].partitions[0].acquired_records] == [(0, 0, 2)]
+            assert [range_of(one) for one in answer.responses[0].partitions[0].acquired_records] == [(0, 0, 2)]
 
 
 async def _fetch_as(member: Member, name: str) -> Any:
@@ -190,17 +127,17 @@ async def _fetch_as(member: Member, name: str) -> Any:
 
 async def test_a_connection_that_closes_returns_what_it_held(tmp_path: Path) -> None:
     async with _queue(tmp_path, 2, lease_ms=60_000) as node:
-        async with _member(node, "q") as member:
+        async with member_of(node, "q") as member:
             assert await member.acquire() == [(0, 1, 1)]
             assert node.queues.depth("q").available == 0
-        async with _member(node, "q") as again:
+        async with member_of(node, "q") as again:
             assert await again.acquire(max_wait_ms=15_000) == [(0, 1, 2)]
 
 
 async def test_a_rejected_message_dies_and_a_group_with_the_name_of_a_queue_uses_it(tmp_path: Path) -> None:
     async with _queue(tmp_path, 2, settled="keep") as node:
         await node.queues.fork("q", "g")
-        async with _member(node, "q") as member:
+        async with member_of(node, "q") as member:
             assert await member.acquire() == [(0, 1, 1)]
             assert await member.acknowledge(_of(0, 1, REJECT, ACCEPT)) == 0
         assert node.queues.depth("g").available == 0
@@ -208,7 +145,7 @@ async def test_a_rejected_message_dies_and_a_group_with_the_name_of_a_queue_uses
 
 
 async def test_unknown_partitions_are_refused_by_themselves(tmp_path: Path) -> None:
-    async with _queue(tmp_path, 1) as node, _member(node, "q") as member:
+    async with _queue(tmp_path, 1) as node, member_of(node, "q") as member:
         member.topic_id = b"0123456789abcdef"
         answer = await member.fetch(max_wait_ms=15_000)
         assert answer.responses[0].partitions[0].error_code == UNKNOWN_TOPIC_ID
@@ -265,7 +202,7 @@ async def test_a_group_has_a_bound_of_records_under_way(tmp_path: Path) -> None:
         for _ in range(3):
             records = build_batch([Record(-1, node.hall.time.now_ms(), None, b"x", ()) for _ in range(60)])
             assert await produce(node, ("t", 0), records=records) == [0]
-        async with _member(node, "t") as member:
+        async with member_of(node, "t") as member:
             strict = {"max_records": 500, "share_acquire_mode": 1}
             assert sum(last - first + 1 for first, last, _ in await member.acquire(**strict)) == 100
             assert await member.acquire(**strict) == []
@@ -285,21 +222,6 @@ async def test_the_defaults_of_share_groups_are_shown(tmp_path: Path) -> None:
             resource = DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=[key])
             answer = await ask(two.leader, DescribeConfigsRequest(resources=[resource]), 4)
             assert [(config.name, config.value) for config in answer.results[0].configs] == [(key, value)]
-
-
-@pytest.mark.parametrize("settings", [QueueSettings(priorities=3), QueueSettings(late_stamped="head")])
-async def test_a_queue_with_hidden_lanes_refuses_share_groups(tmp_path: Path, settings: QueueSettings) -> None:
-    """Their messages have no offset in the partition, so members would miss them without a word."""
-    async with two_nodes(tmp_path) as two:
-        node = two.leader
-        await node.queues.create("q", settings)
-        beat = ShareGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["q"])
-        refused = await ask(node, beat, 1)
-        assert refused.error_code == INVALID_REQUEST
-        assert "share groups cannot consume it" in refused.error_message
-        async with _member(node, "q") as member:
-            (part,) = (await member.fetch()).responses[0].partitions
-            assert part.error_code == INVALID_REQUEST
 
 
 async def test_altered_offsets_create_the_group(tmp_path: Path) -> None:

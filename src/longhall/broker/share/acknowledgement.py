@@ -89,29 +89,34 @@ async def acknowledge(
     for first, last, types in batches:
         for offset in range(first, last + 1):
             work.add(offset, types[0] if len(types) == 1 else types[offset - first])
-    lane = holding.lane
-    told = [offset for offset in work.settled if audits(queue) or offset in holding.reported]
-    infos = await look_up_infos(hall, queue, [(lane, offset) for offset in told]) if told else {}
-    records = {offset: await look_up_record(hall, queue, lane, offset) for offset in work.rejected}
+    place_of = holding.place_of
+    told = [place_of(offset) for offset in work.settled if audits(queue) or offset in holding.reported]
+    infos = await look_up_infos(hall, queue, told) if told else {}
+    records = {offset: await look_up_record(hall, queue, *place_of(offset)) for offset in work.rejected}
     now_ms = hall.time.now_ms()
     if queue.removed or not _holds_all(queue, holding, work, now_ms):
         return Code.NOT_IN_FLIGHT
-    kept = [offset for offset in work.settled if holding.numbers[offset] != SETTLED]
+    kept: dict[int, list[int]] = {}
+    for offset in work.settled:
+        if holding.numbers[offset] != SETTLED:
+            lane, position = place_of(offset)
+            kept.setdefault(lane, []).append(position)
     if kept:
-        events = [Settled(queue=queue.number, lane=lane, offsets=kept, at_ms=now_ms)]
+        events = [Settled(queue=queue.number, lane=lane, offsets=some, at_ms=now_ms) for lane, some in kept.items()]
         queue.on_settled(events)
         with together(hall):
             if infos:
                 write_settles(hall, queue, events, infos, consumer)
             else:
                 write_queue(hall, queue, events)
+    renewed = [place_of(offset) for offset in work.renewed]
     deadline_ms = now_ms + lock_ms
     write_queue(
         hall,
         queue,
-        [Extended(queue=queue.number, lane=lane, offset=one, deadline_ms=deadline_ms) for one in work.renewed],
+        [Extended(queue=queue.number, lane=lane, offset=one, deadline_ms=deadline_ms) for lane, one in renewed],
     )
-    dead_letter(hall, queue, [_death(queue, lane, offset, records[offset]) for offset in work.rejected])
+    dead_letter(hall, queue, [_death(queue, *place_of(offset), records[offset]) for offset in work.rejected])
     for offset in (*work.settled, *work.rejected):
         holding.drop(offset)
     await release(hall, queue, holding, work.released, consumer)
@@ -122,10 +127,10 @@ def _holds_all(queue: RunningQueue, holding: Holding, work: _Sorted, now_ms: int
     numbers = holding.numbers
     for offset in work.settled:
         number = numbers.get(offset, -1)
-        if number != SETTLED and not is_held(queue, holding.lane, offset, number, now_ms):
+        if number != SETTLED and not is_held(queue, *holding.place_of(offset), number, now_ms):
             return False
     for offset in (*work.released, *work.rejected, *work.renewed):
-        if not is_held(queue, holding.lane, offset, numbers.get(offset, -1), now_ms):
+        if not is_held(queue, *holding.place_of(offset), numbers.get(offset, -1), now_ms):
             return False
     return True
 
@@ -142,9 +147,10 @@ async def release(hall: Hall, queue: RunningQueue, holding: Holding, offsets: Se
     returned = 0
     for offset in offsets:
         number = holding.numbers.get(offset, SETTLED)
+        lane, position = holding.place_of(offset)
         holding.drop(offset)
         if number != SETTLED and not queue.removed:
-            returned += await give_back(hall, queue, (holding.lane, offset, number), consumer) is None
+            returned += await give_back(hall, queue, (lane, position, number), consumer) is None
     if len(queue.waiters):
         queue.waiters.offer(max(returned, 1))
         arm_lease_timer(hall, queue)

@@ -131,7 +131,7 @@ async def _deliver(
         _add_ranges(acquired, given[first:at], wanted.batch_size)
     acquired.records = at
     if at < len(given):
-        _return_unseen(hall, queue, holding, given[at:])
+        return_unseen(hall, queue, holding, given[at:])
     return acquired
 
 
@@ -156,7 +156,7 @@ def _rest_of_batch(
     holding.add(outcome.given, queue.settings.delivery != "at-most-once")
     more = [one for one in outcome.given if last < one.candidate.offset < until]
     if len(more) < len(outcome.given):  # Messages of other batches were returned while this one was read.
-        _return_unseen(hall, queue, holding, [one for one in outcome.given if one not in more])
+        return_unseen(hall, queue, holding, [one for one in outcome.given if one not in more])
     return more
 
 
@@ -165,7 +165,7 @@ def _add_ranges(acquired: Acquired, given: list[Given], batch_size: int) -> None
     begins = True
     for one in given:
         offset = one.candidate.offset
-        count = min(_deliveries(one), DELIVERIES_SHOWN_MAX)
+        count = deliveries_of(one)
         last = acquired.ranges[-1] if acquired.ranges else None
         joins = last is not None and last[1] + 1 == offset and last[2] == count
         if last is not None and joins and not (begins and last[1] - last[0] + 1 >= batch_size):
@@ -175,22 +175,23 @@ def _add_ranges(acquired: Acquired, given: list[Given], batch_size: int) -> None
         begins = False
 
 
-def _deliveries(given: Given) -> int:
-    """All deliveries of a message, with those of the queue from which it was moved here."""
+def deliveries_of(given: Given) -> int:
+    """All deliveries of a message as the protocol shows them, with those of the queue from which it was moved here."""
     record = given.candidate.payload
     before = 0
     if isinstance(record, Record) and record.headers:
         for name, value in record.headers:
             if name == ATTEMPTS and value is not None and value.isdigit():
                 before = int(value)
-    return before + given.attempts
+    return min(before + given.attempts, DELIVERIES_SHOWN_MAX)
 
 
-def _return_unseen(hall: Hall, queue: RunningQueue, holding: Holding, given: list[Given]) -> None:
+def return_unseen(hall: Hall, queue: RunningQueue, holding: Holding | None, given: list[Given]) -> None:
     """Return messages that the reply does not contain."""
     for one in given:
         offset = one.candidate.offset
-        holding.drop(offset)
+        if holding is not None:
+            holding.drop(offset)
         if queue.removed or one.lane not in queue.lanes:
             continue
         returned = queue.queue.decide_unseen(hall.time.now_ms(), one.lane, offset, one.number, at_once=True)

@@ -13,8 +13,6 @@ from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
 from longhall.broker.share.cursors import (
-    check_lanes,
-    cursor_of,
     groups_with_cursors,
     open_cursor,
     own_cursors,
@@ -50,7 +48,6 @@ class ShareGroupCoordinator:
         settings = self.settings_of(request.group_id)
         if request.epoch == JOIN and self._groups.find(request.group_id) is None:
             self._check_type(request.group_id)
-        self._check_lanes(request.group_id, request.topics or ())
         now_ms = self._hall.time.now_ms()
         epoch, assigned = self._groups.heartbeat(request, settings, self._assign, now_ms)
         if epoch == LEAVE:
@@ -59,13 +56,6 @@ class ShareGroupCoordinator:
         if assigned is not None:
             await self._open_cursors(request.group_id, assigned, settings)
         return epoch, assigned, settings.heartbeat_interval_ms
-
-    def _check_lanes(self, group_id: str, topics: Iterable[str]) -> None:
-        for name in topics:
-            topic = self._hall.topic(name)
-            queue = cursor_of(self._hall, group_id, topic.topic_id) if topic is not None else None
-            if queue is not None:
-                check_lanes(queue)
 
     def _check_type(self, group_id: str) -> None:
         if self._coordinator.describe_group(group_id) is not None:

@@ -25,7 +25,6 @@ from longhall.broker.queues.upkeep.queue_administration import declare_from, del
 from longhall.errors import Code, LonghallError
 from longhall.names import INTERNAL_PREFIX
 from longhall.queues.settings import QueueSettings
-from longhall.queues.stamps import HEAD
 from longhall.topics.share_settings import EARLIEST, ShareSettings, duration_ms
 
 SHARE_GROUP: Final = "kafka.share.group"  # In the settings of a cursor: the group that it belongs to.
@@ -49,20 +48,6 @@ def cursor_of(hall: Hall, group_id: str, topic_id: bytes) -> RunningQueue | None
         elif group_of(queue) == group_id:
             own = queue
     return owner or own
-
-
-def check_lanes(queue: RunningQueue) -> None:
-    """Raises INVALID_REQUEST for a queue with lanes beside its partitions. Their messages have offsets in hidden logs,
-    and share members name a message by its offset in the partition, so they would never get them.
-    """
-    settings = queue.settings
-    if settings.priorities > 1 or settings.late_stamped == HEAD:
-        lanes = "priorities" if settings.priorities > 1 else "late_stamped=head"
-        raise LonghallError(
-            Code.INVALID_REQUEST,
-            f"Queue '{queue.entry.name}' has {lanes}: its messages have no order of offsets in a partition, so share "
-            "groups cannot consume it.",
-        )
 
 
 def group_of(queue: RunningQueue) -> str:

@@ -1,7 +1,8 @@
 """What a share member holds of a partition: the numbers of its leases, by offset.
 
 The leases themselves are in the queue, durable and with their deadlines. A holding is in memory and says which of them
-are this member's: the protocol names offsets, where other doors name receipts.
+are this member's: the protocol names offsets, where other doors name receipts. A message that is delivered from the
+lane of its priority level is held under the offset that it has in the partition.
 """
 
 from __future__ import annotations
@@ -19,27 +20,40 @@ _CHECK_MIN: Final = 1024
 
 @final
 class Holding:
-    """The leases of one member in one lane of one queue."""
+    """The leases of one member in one partition of one queue."""
 
     def __init__(self, queue_number: int, lane: int) -> None:
         self.queue_number = queue_number
         self.lane = lane
         self.numbers: dict[int, int] = {}
+        self.copies: dict[int, tuple[int, int]] = {}  # Lane and offset of those that are leased in another lane.
         self.reported: set[int] = set()  # Messages whose senders asked what became of them.
         self._check_at = _CHECK_MIN
 
     def add(self, given: list[Given], is_kept: bool) -> None:
         """Add leased messages; `is_kept` is False if their delivery has settled them."""
         for one in given:
-            offset = one.candidate.offset
-            self.numbers[offset] = one.number if is_kept else SETTLED
-            record = one.candidate.payload
-            if is_kept and isinstance(record, Record) and record.headers and wants_report(record):
-                self.reported.add(offset)
+            self._add(one.candidate.offset, one, is_kept)
+
+    def add_copy(self, offset: int, given: Given, is_kept: bool) -> None:
+        """Add a message with this offset in the partition, of which a copy in another lane is leased."""
+        self._add(offset, given, is_kept)
+        self.copies[offset] = (given.lane, given.candidate.offset)
+
+    def _add(self, offset: int, given: Given, is_kept: bool) -> None:
+        self.numbers[offset] = given.number if is_kept else SETTLED
+        record = given.candidate.payload
+        if is_kept and isinstance(record, Record) and record.headers and wants_report(record):
+            self.reported.add(offset)
+
+    def place_of(self, offset: int) -> tuple[int, int]:
+        """Lane and offset of the lease of a message."""
+        return self.copies.get(offset) or (self.lane, offset)
 
     def drop(self, offset: int) -> None:
         """Forget a message."""
         self.numbers.pop(offset, None)
+        self.copies.pop(offset, None)
         self.reported.discard(offset)
 
     def forget_lapsed(self, queue: RunningQueue, now_ms: int) -> None:
@@ -47,7 +61,7 @@ class Holding:
         if len(self.numbers) < self._check_at:
             return
         for offset, number in list(self.numbers.items()):
-            if number != SETTLED and not is_held(queue, self.lane, offset, number, now_ms):
+            if number != SETTLED and not is_held(queue, *self.place_of(offset), number, now_ms):
                 self.drop(offset)
         self._check_at = max(_CHECK_MIN, 2 * len(self.numbers))
 

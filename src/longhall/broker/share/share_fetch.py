@@ -1,6 +1,6 @@
 """A fetch of a share member: messages of the partitions of its session, waiting for some if there are none.
 
-    take       every partition is asked in turn until there are records enough
+    take       levels of priority first, then every partition is asked in turn until there are records enough
     wait       nothing, or less than the smallest reply wanted, and time left: wait until something is committed, given
                back, or a lease ends
     release    all leases are committed before the member sees a message
@@ -12,32 +12,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import final
 
 from longhall.broker.hall import Hall
-from longhall.broker.partition import Partition
 from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
 from longhall.broker.queues.delivery.receive import until_change_s
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.share.acquisition import Acquired, Wanted, acquire
 from longhall.broker.share.cursors import follow_settings, group_of, lock_ms_of
-from longhall.broker.share.holdings import Holding
+from longhall.broker.share.level_acquisition import acquire_copies, has_copies
+from longhall.broker.share.target import ShareTarget
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.topics.share_settings import ShareSettings
-
-
-@final
-class ShareTarget:
-    """One partition of a fetch: the request, then the result."""
-
-    def __init__(self, partition: Partition, queue: RunningQueue, holding: Holding) -> None:
-        self.partition = partition
-        self.queue = queue
-        self.holding = holding
-        self.acquired = Acquired()
-        self.code: Code | None = None
-        self.message = ""
 
 
 async def fetch_shared(
@@ -70,7 +56,20 @@ async def _take(hall: Hall, targets: Sequence[ShareTarget], wanted: Wanted, sett
     """Ask every partition once; True if the fetch has a result."""
     left = Wanted(wanted.records_max, wanted.bytes_max, wanted.batch_size, wanted.is_strict, wanted.consumer)
     found = False
+    for queue in {target.queue.number: target.queue for target in targets if target.queue.levels}.values():
+        own = [target for target in targets if target.queue is queue]
+        try:
+            await acquire_copies(hall, queue, own, left, lock_ms_of(queue, settings))
+        except LonghallError as error:
+            for target in own:
+                target.code, target.message = error.code, str(error)
+            found = True
     for target in targets:
+        if target.code is not None:
+            continue
+        if target.acquired.records:  # Copies of a level; the batches of the partition come with the next fetch.
+            found = True
+            continue
         if left.records_max <= 0 or left.bytes_max <= 0:
             break
         try:
@@ -109,6 +108,8 @@ def _has_bytes(hall: Hall, targets: Sequence[ShareTarget], bytes_min: int) -> bo
         if queue.removed or partition.deleted or lane not in queue.queue.state.lanes:
             return True
         queue.queue.tick(hall.time.now_ms())
+        if has_copies(queue):
+            return True
         limit = partition.high_watermark if queue.reads_uncommitted else partition.last_stable_offset
         first = queue.queue.first_waiting(lane, limit)
         if first < 0:

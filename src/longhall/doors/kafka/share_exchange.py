@@ -14,8 +14,8 @@ from longhall.broker.partition import Partition
 from longhall.broker.pending import Pending, started
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.share.acknowledgement import Batch, acknowledge, check_batches, release
-from longhall.broker.share.cursors import check_lanes, cursor_of, lock_ms_of, open_cursor
-from longhall.broker.share.share_fetch import ShareTarget
+from longhall.broker.share.cursors import cursor_of, lock_ms_of, open_cursor
+from longhall.broker.share.target import ShareTarget
 from longhall.broker.waiting import committed
 from longhall.doors.kafka.brokers import brokers_of
 from longhall.doors.kafka.door import Door
@@ -62,7 +62,6 @@ class ShareExchange:
         try:
             if queue is None:
                 queue = await open_cursor(hall, self._session.group_id, place[0], self.settings)
-            check_lanes(queue)
         except LonghallError as error:
             return ShareRefusal(error_of(error.code), str(error))
         self.lock_ms = min(self.lock_ms, lock_ms_of(queue, self.settings))

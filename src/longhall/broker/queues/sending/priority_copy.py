@@ -1,8 +1,9 @@
 """Priority copies: a message with a priority, or a late one, is delivered from the lane of its level.
 
 The message itself is in the topic like every other, so that Kafka readers and forks see each message once. In the same
-atomic write a copy with the same id is appended to the hidden log of its level; the queue delivers the copy and skips
-the original. This holds for sends through every door. The log of a level is created on first use.
+atomic write a copy with the same id, and with the position of the original, is appended to the hidden log of its level;
+the queue delivers the copy and skips the original. This holds for sends through every door. The log of a level is
+created on first use.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from longhall.broker.queues.write import write_queue
 from longhall.broker.send import append_here
 from longhall.broker.waiting import Commit
 from longhall.errors import Code, LonghallError
-from longhall.queues.envelope import decode_record, moved_record
+from longhall.queues.envelope import decode_record
 from longhall.queues.events import LaneOpened
+from longhall.queues.level_copies import level_copy
 from longhall.queues.stamps import HEAD, mark_late
 from longhall.records.batch import BatchHeader, build_batch, parse_header, read_records
 from longhall.records.record import Record
@@ -148,7 +150,7 @@ def _by_level(
         if level:
             offset = partition.log.next_offset + record.offset - base_offset
             placed = Record(offset, record.timestamp_ms, record.key, record.value, record.headers)
-            copy = moved_record(placed, decode_record(placed, number).message_id, now_ms)
+            copy = level_copy(placed, decode_record(placed, number).message_id, now_ms, partition.number)
             found.setdefault(level, []).append(copy)
     for copies in found.values():
         for index, copy in enumerate(copies):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from longhall.broker.share.acquisition import Wanted
-from longhall.broker.share.share_fetch import ShareTarget, fetch_shared
+from longhall.broker.share.share_fetch import fetch_shared
+from longhall.broker.share.target import ShareTarget
 from longhall.directory.access_rules import AccessAction
 from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
