@@ -11,7 +11,7 @@ from typing import Any
 
 import pika
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import AcknowledgeType, Consumer, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from soak.node import Node
@@ -99,6 +99,33 @@ def test_a_node_seals_queues_by_default_if_its_owner_says_so(tmp_path: Path) -> 
             assert receive(sqs, url, 1) == [f"{expected} {secret}"]
         assert found_in(node.data, f"true {secret}".encode()) == []
         assert found_in(node.data, f"false {secret}".encode())
+
+
+@pytest.mark.parametrize("attributes", [{}, {"LonghallPriorities": "2"}])
+def test_a_share_consumer_of_a_sealed_queue_gets_clear_text(
+    sealed_node: Node, sqs: Any, attributes: dict[str, str]
+) -> None:
+    secret = secrets.token_hex(24)
+    name = f"shared-{secrets.token_hex(4)}"
+    url = sqs.create_queue(QueueName=name, Attributes={"KmsMasterKeyId": "alias/orders", **attributes})["QueueUrl"]
+    urgent = {"longhall.priority": {"DataType": "Number", "StringValue": "1"}}
+    sqs.send_message(QueueUrl=url, MessageBody=f"one {secret}")
+    sqs.send_message(QueueUrl=url, MessageBody=f"two {secret}", MessageAttributes=urgent)
+    values: list[bytes] = []
+    settings = {"bootstrap.servers": sealed_node.bootstrap, "group.id": name, "share.acknowledgement.mode": "explicit"}
+    with ShareConsumer(settings) as member:
+        member.subscribe([name])
+        for _ in range(60):
+            found = list(member.poll(timeout=0.5))
+            for message in found:
+                assert message.error() is None
+                values.append(message.value())
+                member.acknowledge(message, AcknowledgeType.ACCEPT)
+            if found:
+                assert set(member.commit_sync().values()) <= {None}
+            if len(values) >= 2:
+                break
+    assert sorted(values) == [f"one {secret}".encode(), f"two {secret}".encode()]
 
 
 def test_through_every_door(sealed_node: Node, sqs: Any) -> None:

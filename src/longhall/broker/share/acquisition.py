@@ -20,7 +20,7 @@ from longhall.broker.queues.delivery.message_lookup import warm
 from longhall.broker.queues.delivery.receive import check_delivery, decide_delivery
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import write_queue
-from longhall.broker.share.holdings import Holding
+from longhall.broker.share.holdings import SETTLED, Holding
 from longhall.errors import Code, LonghallError
 from longhall.log.segment_reads import Supplied
 from longhall.queues.envelope import ATTEMPTS
@@ -197,6 +197,29 @@ def return_unseen(hall: Hall, queue: RunningQueue, holding: Holding | None, give
         returned = queue.queue.decide_unseen(hall.time.now_ms(), one.lane, offset, one.number, at_once=True)
         if not isinstance(returned, Code):
             write_queue(hall, queue, [returned])
+
+
+def return_range(
+    hall: Hall, queue: RunningQueue, holding: Holding, acquired: Acquired, first: int, behind: int, *, at_once: bool
+) -> None:
+    """Return what was acquired from `first` to `behind` (exclusive), now or when the lease ends, without an attempt."""
+    kept: list[tuple[int, int, int]] = []
+    for start, last, count in acquired.ranges:
+        if start < first:
+            kept.append((start, min(last, first - 1), count))
+        if last >= behind:
+            kept.append((max(start, behind), last, count))
+        for offset in range(max(start, first), min(last + 1, behind)):
+            lane, position = holding.place_of(offset)
+            number = holding.numbers.get(offset, SETTLED)
+            holding.drop(offset)
+            if number == SETTLED or queue.removed or lane not in queue.lanes:
+                continue
+            returned = queue.queue.decide_unseen(hall.time.now_ms(), lane, position, number, at_once=at_once)
+            if not isinstance(returned, Code):
+                write_queue(hall, queue, [returned])
+    acquired.ranges = kept
+    acquired.records = sum(last - start + 1 for start, last, _ in kept)
 
 
 @final

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from longhall.broker.share.acquisition import Wanted
+from longhall.broker.fetch import PartitionFetch
+from longhall.broker.share.acquisition import Wanted, return_range
 from longhall.broker.share.share_fetch import fetch_shared
 from longhall.broker.share.target import ShareTarget
 from longhall.directory.access_rules import AccessAction
@@ -13,6 +14,7 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.limits import Transfer
+from longhall.doors.kafka.sealing import KafkaSealing
 from longhall.doors.kafka.share_exchange import (
     LeaderNames,
     ShareExchange,
@@ -32,6 +34,8 @@ from longhall.doors.kafka.wire.messages.share_records import (
     ShareFetchResponseTopic,
 )
 from longhall.errors import Code
+from longhall.queues.marks import NO_LIMIT
+from longhall.records.batch import parse_header
 
 WAIT_MS_MAX: Final = 300_000
 RECORD_LIMIT: Final = 1  # The acquire mode that never gives more than was asked for.
@@ -158,10 +162,38 @@ async def _fetch(
     found = [target for target in targets.values() if isinstance(target, ShareTarget)]
     bytes_min = min(request.min_bytes, wanted.bytes_max)
     await fetch_shared(door.hall, found, wanted, exchange.settings, wait_ms, bytes_min)
+    if door.sealing is not None:
+        for one in found:
+            await _open_sealed(door, door.sealing, one)
     for place, target in targets.items():
         if isinstance(target, ShareTarget) and target.acquired.records:
             target.partition.traffic.bytes_out += target.acquired.size_bytes
             session.turn(place)
+
+
+async def _open_sealed(door: Door, sealing: KafkaSealing, target: ShareTarget) -> None:
+    """Open the batches of a sealed queue. One that does not open is hidden until its leases end; what is behind it is
+    returned at once. None of this is an attempt.
+    """
+    acquired = target.acquired
+    opened: list[bytes] = []
+    for batch in acquired.batches:
+        fetched = PartitionFetch(target.partition, 0, 0, -1)
+        fetched.buffers = [batch]
+        if sealing.has_seals([fetched]):
+            await sealing.open([door.hall.topic_name(target.partition.topic_id)], [fetched])
+        if fetched.code is not None:
+            header = parse_header(batch, 0)
+            first, behind = header.base_offset, header.next_offset
+            held = (door.hall, target.queue, target.holding, acquired)
+            return_range(*held, first, behind, at_once=False)
+            return_range(*held, behind, NO_LIMIT, at_once=True)
+            if not opened:
+                target.code, target.message = fetched.code, "The records cannot be opened: their key is not available."
+            break
+        opened.append(b"".join(fetched.buffers))
+    acquired.batches = opened
+    acquired.size_bytes = sum(map(len, opened))
 
 
 def _response(
