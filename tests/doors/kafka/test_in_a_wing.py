@@ -140,7 +140,9 @@ async def test_everything_else_is_answered_by_the_main_hall(tmp_path: Path) -> N
 async def test_what_is_asked_of_one_broker_is_about_that_broker(tmp_path: Path) -> None:
     async with hall_and_wings(tmp_path) as halls:
         wing = halls.first
-        offered = await ask(wing, versions.ApiVersionsRequest(), 3)
+        offered = await ask(
+            wing, versions.ApiVersionsRequest(client_software_name="test", client_software_version="1"), 3
+        )
         assert {row.api_key for row in offered.api_keys} == set(OPERATIONS)
         about = configs.DescribeConfigsRequestResource(resource_type=BROKER, configuration_keys=None)
         about.resource_name = str(broker_of(FIRST))

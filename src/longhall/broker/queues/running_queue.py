@@ -57,6 +57,9 @@ _GIVES: Final = (MovePhase.FENCED, MovePhase.SWITCHED)
 _TAKES: Final = (MovePhase.COPYING, MovePhase.FENCED)
 
 
+SHARE_GROUP: Final = "kafka.share.group"  # In the settings of a cursor of a share group's own: that group.
+
+
 @final
 class RunningQueue(Listener):
     """The state of one queue. `lanes` are delivered; `hidden` logs have delayed messages."""
@@ -157,9 +160,13 @@ class RunningQueue(Listener):
         return self.route[0].options.gather_ms
 
     def kept_from_ms(self, now_ms: int) -> int:
-        """Messages from before this time are outdated, which the retention of the topic decides; -1: none are."""
+        """Messages from before this time are outdated, which the retention of the topic decides; -1: none are.
+
+        The cursor of a share group reads a topic as other Kafka consumers do: what the log has.
+        """
         options = self.route[0].options
-        return now_ms - options.retention_ms if options.deletes and options.retention_ms >= 0 else -1
+        is_kept = not options.deletes or options.retention_ms < 0 or SHARE_GROUP in self.settings.door
+        return -1 if is_kept else now_ms - options.retention_ms
 
     @property
     def is_sealed(self) -> bool:

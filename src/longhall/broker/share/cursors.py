@@ -20,14 +20,13 @@ from typing import Final
 from longhall.broker.hall import Hall
 from longhall.broker.offset_lookup import look_up_offset
 from longhall.broker.partition import Partition
-from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.running_queue import SHARE_GROUP, RunningQueue
 from longhall.broker.queues.upkeep.queue_administration import declare_from, delete
 from longhall.errors import Code, LonghallError
 from longhall.names import INTERNAL_PREFIX
 from longhall.queues.settings import QueueSettings
 from longhall.topics.share_settings import EARLIEST, ShareSettings, duration_ms
 
-SHARE_GROUP: Final = "kafka.share.group"  # In the settings of a cursor: the group that it belongs to.
 NAME_PREFIX: Final = f"{INTERNAL_PREFIX}share."
 _DIGEST_BYTES: Final = 12
 
