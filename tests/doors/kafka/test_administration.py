@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import pytest
+
 from longhall.broker.topic_administration import create_topic
 from longhall.doors.kafka.wire.messages import (
     cluster,
@@ -15,6 +17,7 @@ from longhall.doors.kafka.wire.messages import (
     reassignments,
     storage,
     topics,
+    versions,
 )
 from tests.doors.kafka.asking import ask, produce
 from tests.doors.two_nodes import FOLLOWER, LEADER, Told, TwoNodes, two_nodes
@@ -230,3 +233,29 @@ async def test_the_level_of_a_logger_is_changed_at_run_time(tmp_path: Path) -> N
             assert logger.level == logging.DEBUG
     finally:
         logger.setLevel(before)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "error"),
+    [
+        ("apache-kafka-java", "4.1.0", 0),
+        ("a", "1", 0),
+        ("", "1", 42),
+        ("java", "", 42),
+        ("java 4", "1", 42),
+        ("-a", "1", 42),
+    ],
+)
+async def test_clients_are_named_as_kafka_wants(tmp_path: Path, name: str, version: str, error: int) -> None:
+    async with two_nodes(tmp_path) as two:
+        request = versions.ApiVersionsRequest(client_software_name=name, client_software_version=version)
+        answer = await ask(two.leader, request, 3)
+        assert (answer.error_code, bool(answer.api_keys)) == (error, not error)
+        assert (await ask(two.leader, request, 0)).error_code == 0, "older versions have no names"
+
+
+async def test_the_address_of_a_broker_is_none_of_a_controller(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        for endpoint_type, error in ((1, 0), (2, 114), (3, 115)):
+            answer = await ask(two.leader, cluster.DescribeClusterRequest(endpoint_type=endpoint_type), 1)
+            assert (answer.error_code, bool(answer.brokers)) == (error, not error)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import UNSUPPORTED_VERSION
+from longhall.doors.kafka.errors import UNSUPPORTED_VERSION, error_of
 from longhall.doors.kafka.wire.apis import encode_response
 from longhall.doors.kafka.wire.headers import API_VERSIONS
 from longhall.doors.kafka.wire.messages.versions import (
@@ -14,13 +17,19 @@ from longhall.doors.kafka.wire.messages.versions import (
     ApiVersionsResponseFinalizedFeature,
     ApiVersionsResponseSupportedFeature,
 )
+from longhall.errors import Code
 from longhall.names import STORED_FORM
 
 GROUP_VERSION = "group.version"  # Version 1 has the consumer group protocol.
 TRANSACTION_VERSION = "transaction.version"
+NAMED_FROM: Final = 3
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    if call.header.version >= NAMED_FROM and not _is_named(request):
+        return ApiVersionsResponse(error_code=error_of(Code.INVALID_REQUEST), api_keys=[])
     response = ApiVersionsResponse(api_keys=_offered())
     # Version 2 of transactions raises the epoch at the end of each; clients use it only if it is announced.
     response.supported_features = [
@@ -35,6 +44,12 @@ def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsRe
         ApiVersionsResponseFinalizedFeature(name=STORED_FORM, max_version_level=1, min_version_level=1),
     ]
     return response
+
+
+def _is_named(request: ApiVersionsRequest) -> bool:
+    """True if the client tells its name and version in the form that Kafka wants (KIP-511)."""
+    said = (request.client_software_name, request.client_software_version)
+    return all(_SOFTWARE.fullmatch(word) is not None for word in said)
 
 
 def refuse_version(correlation_id: int) -> bytes:

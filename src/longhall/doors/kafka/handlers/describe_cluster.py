@@ -1,6 +1,8 @@
-"""DescribeCluster: the brokers that are alive."""
+"""DescribeCluster: the brokers that are alive. None is fenced: a node that is down is not in the list."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from longhall.directory.access_rules import Kind
 from longhall.doors.kafka.authorized_operations import NOT_ASKED, operations_of
@@ -13,8 +15,19 @@ from longhall.doors.kafka.wire.messages.cluster import (
     DescribeClusterResponseBroker,
 )
 
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+MISMATCHED_ENDPOINT_TYPE: Final = 114
+UNSUPPORTED_ENDPOINT_TYPE: Final = 115
+
 
 def handle(door: Door, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        is_known = request.endpoint_type == CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=MISMATCHED_ENDPOINT_TYPE if is_known else UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="This address is one of brokers." if is_known else "The endpoint type is not known.",
+        )
     return DescribeClusterResponse(
         cluster_id=door.cluster_id,
         controller_id=controller_of(door),
