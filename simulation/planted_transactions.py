@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from longhall.broker import send, transaction_participant, transaction_verification
+from longhall.broker.queues.sending import topic_sends
 from longhall.broker.queues.write import write_queue
 from longhall.broker.settle_requests import SettleRequests
 from longhall.broker.transaction_markers import MarkerWriter
@@ -103,6 +104,16 @@ def _settle_what_was_aborted() -> _Replacements:
     return [(SettleRequests, "end", end)]
 
 
+def _send_facts_before_the_outcome() -> _Replacements:
+    good: Any = topic_sends.build_batch
+
+    def build_batch(records: Any, *more: Any, **fields: Any) -> bytes:
+        batch: bytes = good(records)
+        return batch
+
+    return [(topic_sends, "build_batch", build_batch)]
+
+
 TRANSACTION_BUGS: Final[dict[str, Bug]] = {
     "mark-one-group": Bug(
         "The outcome of a transaction is written to one of its replication groups only.",
@@ -151,5 +162,11 @@ TRANSACTION_BUGS: Final[dict[str, Bug]] = {
         "group-settles",
         2,
         _settle_what_was_aborted,
+    ),
+    "send-facts-before-the-outcome": Bug(
+        "What a step sends to a topic of another group is no part of its transaction.",
+        "group-settles",
+        2,
+        _send_facts_before_the_outcome,
     ),
 }

@@ -19,6 +19,7 @@ from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import SHARE
 from longhall.broker.feature_gates import NEWEST
 from longhall.broker.group_coordinator import GroupCoordinator
+from longhall.broker.group_steps import GroupSteps
 from longhall.broker.hall import Hall
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending
@@ -26,11 +27,14 @@ from longhall.broker.queues.service import QueueService
 from longhall.broker.recovery import identify, recover
 from longhall.broker.transaction_appends import Appended, TransactionBatch, append_in_transaction
 from longhall.broker.transaction_coordinator import TransactionCoordinator
+from longhall.broker.transaction_markers import PartitionMarkers, write_markers
 from longhall.broker.transaction_participant import SettleRequest, TransactionParticipant
+from longhall.broker.transaction_verification import TransactionVerification
 from longhall.broker.waiting import committed
 from longhall.cluster.placement.group_furnisher import GroupFurnisher
 from longhall.cluster.placement.group_moves import serve_moves
 from longhall.cluster.placement.group_topics import GroupTopics
+from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
 from longhall.cluster.placement.partition_mover import PartitionMover
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
@@ -41,7 +45,12 @@ from longhall.cluster.placement.topic_operations import (
     RemoveTopic,
 )
 from longhall.cluster.placement.topic_specs import spec_of
-from longhall.cluster.placement.transaction_operations import AppendInTransaction, SettleInTransaction
+from longhall.cluster.placement.transaction_operations import (
+    AppendInTransaction,
+    SettleInTransaction,
+    VerifyPartition,
+    WriteMarkers,
+)
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation, decode_reply, encode_call
 from longhall.cluster.rpc.stream import IncomingStream
@@ -49,6 +58,7 @@ from longhall.errors import Code, LonghallError
 from longhall.log.background_jobs import BACKGROUND_JOBS
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.group_process import PARTITIONS_APART
+from longhall.service.group_settles import GroupSettles
 from longhall.service.local import LocalBroker
 from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queues import PlacedQueues, placed_queue
@@ -128,7 +138,10 @@ class GroupHall:
             participant = TransactionParticipant(hall)
             broker.also(SettleInTransaction, lambda op, caller: participant.carry_out(op.request))
             broker.also(AppendInTransaction, lambda op, caller: append_in_transaction(hall, op.batch))
-            queues.outbox.connect(OutboxCalls(_Client(self._halls).call))
+            broker.also(WriteMarkers, lambda op, caller: write_markers(hall, op.markers))
+            client = _Client(self._halls)
+            hall.transaction_verifier = TransactionVerification(hall, GroupSide(hall, client))
+            queues.outbox.connect(OutboxCalls(client.call))
         queues.start()
         self.hall, self.queues, self.router = hall, queues, router
 
@@ -143,6 +156,9 @@ class GroupHall:
         self.mover.start()
         self.transactor = TransactionCoordinator(hall, GroupCoordinator(hall))
         self.transactor.start()
+        coordinator = CoordinatorSide(hall, self.transactor)
+        broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
+        GroupSettles(hall, queues, GroupSteps(self.transactor)).register(broker)
         queues.outbox.connect(OutboxCalls(router.dispatch))
 
 
@@ -175,17 +191,17 @@ class GroupHalls:
         async def serve() -> Any:
             return msgspec.msgpack.encode(await begin())
 
-        return decode_reply(operation, await self._inside(number, serve))
+        return decode_reply(operation, await self.inside(number, serve))
 
     async def transact(self, work: Callable[[TransactionCoordinator], Coroutine[Any, Any, Q]]) -> Q:
         """Work of a client with the coordinator of transactions, which the hall leads."""
         transactor = self.groups[MAIN].transactor
         if transactor is None:
             raise LonghallError(Code.NOT_READY, "the hall is down")
-        found: Q = await self._inside(MAIN, lambda: work(transactor))
+        found: Q = await self.inside(MAIN, lambda: work(transactor))
         return found
 
-    async def _inside(self, number: int, serve: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    async def inside(self, number: int, serve: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run it in the process of the group, whether or not the caller lives to see the reply."""
         process = self.groups[number].host.process
         assert process is not None
@@ -229,7 +245,7 @@ class _Client:
     def __init__(self, halls: GroupHalls) -> None:
         self._halls = halls
 
-    def call(self, operation: Operation[R]) -> Pending[R]:
+    def call(self, operation: Operation[R], caller: Caller = NOBODY_IN_PARTICULAR) -> Pending[R]:
         pending: Pending[R] = Pending()
         pending.run(self._halls.call(MAIN, operation))
         return pending
@@ -278,6 +294,9 @@ class _Groups:
 
     async def open_stream(self, number: int, verb: str, body: bytes, credit: int) -> IncomingStream:
         raise LonghallError(Code.NOT_LEADER, "these groups have no consumers")
+
+    async def write_markers(self, group: int, request: PartitionMarkers) -> list[Code | None]:
+        return await self._halls.call(group, WriteMarkers(request))
 
     async def settle_in_group(self, group: int, request: SettleRequest) -> Code | None:
         return await self._halls.call(group, SettleInTransaction(request))

@@ -2,8 +2,9 @@
 
 group-settles    tasks of a queue in two wings of one replica each, and of one in the hall; workers settle them in
                  transactions that write the results in the hall, some of which abort, give a task back before the
-                 commit, or are abandoned. Hall and wings are killed and lose their power all the time, while a tenth
-                 of all calls between them is lost: each accepted task has one result
+                 commit, or are abandoned; others settle them with sends to a topic in a wing. Hall and wings are
+                 killed and lose their power all the time, while a tenth of all calls between them is lost: each
+                 accepted task has one result that readers of committed messages find
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from functools import partial
 from typing import Final, final
 
+from longhall.broker.configuration import PLACEMENT, SHARE
+from longhall.broker.fetch import read_log
+from longhall.broker.hall import Hall
+from longhall.broker.partition import Partition
 from longhall.broker.send import send
+from longhall.broker.topic_administration import create_topic
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
-from longhall.queues.messages import Delivery, Outgoing
+from longhall.queues.messages import Delivery, Outgoing, WriteBack
 from longhall.queues.settings import QueueSettings
-from longhall.records.batch import Record, build_batch
+from longhall.records.batch import Record, build_batch, parse_header, read_records
 from longhall.service import queue_operations as ops
 from longhall.topics.effects import CommitRequest
 from simulation.checkers.exactly_once import ExactlyOnceOracle
@@ -32,13 +39,16 @@ from simulation.world import Simulation
 
 QUEUES: Final = {"tasks": "parts", "more": "share", "near": "hall"}
 RESULTS: Final = "results"
+FACTS: Final = "facts"  # A topic in a wing.
 WORKERS: Final = 3
+STEPPERS: Final = 2
 LEASE_MS: Final = 2_500
 TIMEOUT_MS: Final = 4_000  # Of a transaction.
 SEND_S: Final = 0.2
 WORK_S: Final = 0.2
 SETTLE_S: Final = 40.0  # After the faults: every lease that a transaction extended has ended.
 DRAIN_LOOKS: Final = 120
+READ_BYTES: Final = 300_000
 
 
 @final
@@ -123,6 +133,39 @@ class _Worker:
 
 
 @final
+class _Stepper:
+    """A client that settles tasks with sends of their results to the topic in a wing, and repeats lost requests."""
+
+    def __init__(self, run: SettleRun, chance: random.Random) -> None:
+        self._run = run
+        self._chance = chance
+
+    async def work(self) -> None:
+        while True:
+            await asyncio.sleep(self._chance.expovariate(1 / WORK_S))
+            queue = self._chance.choice(list(QUEUES))
+            try:
+                found = await self._run.halls.ask(ops.ReceiveMessages(queue, 3, 0, LEASE_MS))
+                for one in found:
+                    self._run.oracle.came(one.body.decode(), asyncio.get_running_loop().time())
+                if found:
+                    await self._settle(queue, found)
+            except LonghallError:
+                continue
+
+    async def _settle(self, queue: str, found: list[Delivery]) -> None:
+        facts = WriteBack(topic=FACTS, messages=[Outgoing(body=one.body) for one in found])
+        request = ops.SettleWithSends(queue, [one.receipt for one in found], [facts])
+        for _ in range(3):
+            try:
+                await self._run.halls.ask(request)
+            except LonghallError:
+                await asyncio.sleep(0.2)
+                continue
+            return
+
+
+@final
 class SettleRun:
     """A run of `group-settles`."""
 
@@ -140,6 +183,9 @@ class SettleRun:
         for name, placement in QUEUES.items():
             await self.halls.ask(ops.CreateQueue(name, QueueSettings(placement=placement, lease_ms=LEASE_MS)))
         await self.halls.ask(ops.CreateQueue(RESULTS, QueueSettings(placement="hall")))
+        hall = self.halls.groups[MAIN].hall
+        assert hall is not None
+        await self.halls.transact(lambda _: create_topic(hall, FACTS, 1, {PLACEMENT: SHARE}))
 
     def start(self) -> list[asyncio.Task[None]]:
         """Senders and workers."""
@@ -147,6 +193,9 @@ class SettleRun:
         for number in range(WORKERS):
             worker = _Worker(self, f"worker-{number}", self._simulation.stream(f"worker {number}"))
             clients.append(asyncio.ensure_future(worker.work()))
+        for number in range(STEPPERS):
+            stepper = _Stepper(self, self._simulation.stream(f"stepper {number}"))
+            clients.append(asyncio.ensure_future(stepper.work()))
         return clients
 
     async def _send(self, name: str) -> None:
@@ -180,8 +229,41 @@ class SettleRun:
         while found := await self.halls.ask(ops.ReceiveMessages(RESULTS, 10, 0, 600_000)):
             results += [one.body.decode() for one in found]
             await self.halls.ask(ops.SettleMessages(RESULTS, [one.receipt for one in found]))
+        results += await self._facts()
         self.oracle.account(results)
         return len(results)
+
+    async def _facts(self) -> list[str]:
+        """The committed messages of the topic in a wing."""
+        for number, group in self.halls.groups.items():
+            hall = group.hall
+            partition = hall.partition(FACTS, 0) if hall is not None else None
+            if hall is not None and partition is not None and not partition.elsewhere:
+                found: list[str] = await self.halls.inside(number, partial(_committed_of, hall, partition))
+                return found
+        raise Violation("no group has the topic")
+
+
+async def _committed_of(hall: Hall, partition: Partition) -> list[str]:
+    """What readers of committed messages find in a partition of which no transaction is open."""
+    end = partition.high_watermark
+    if partition.last_stable_offset != end:
+        raise Violation(f"{partition.topic} has an open transaction at {partition.last_stable_offset} of {end}")
+    aborted = partition.table().aborted_ranges()
+    offset, found = partition.log.start_offset, list[str]()
+    while offset < end:
+        read = await read_log(hall, partition, offset, READ_BYTES, end)
+        if read.code is not None:
+            raise Violation(f"{partition.topic} cannot be read at {offset}: {read.code}")
+        data, at = b"".join(read.buffers), 0
+        while at < len(data):
+            header = parse_header(data, at)
+            offset = header.next_offset
+            lost = any(one == header.producer_id and first < offset <= last for one, first, last in aborted)
+            if not header.is_control and not lost:
+                found += [(record.value or b"").decode() for record in read_records(data, at)]
+            at += header.size_bytes
+    return found
 
 
 def _expect(code: Code | None) -> None:
