@@ -105,7 +105,7 @@ def _settle_what_was_aborted() -> _Replacements:
 
 
 def _send_facts_before_the_outcome() -> _Replacements:
-    good: Any = topic_sends.build_batch
+    good: Any = vars(topic_sends)["build_batch"]
 
     def build_batch(records: Any, *more: Any, **fields: Any) -> bytes:
         batch: bytes = good(records)
