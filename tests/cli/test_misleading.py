@@ -59,6 +59,12 @@ def test_a_number_needs_its_unit(run: Run) -> None:
         refused(run(*words), Exit.USAGE, "has no unit")
 
 
+def test_a_setting_out_of_its_bounds_is_called_by_its_option(hall: Run) -> None:
+    refused(hall("queue", "create", "q", "--priorities", "300"), Exit.USAGE, "--priorities: it must be at most 255")
+    good(hall("queue", "create", "bounded"))
+    refused(hall("queue", "alter", "bounded", "--attempts", "0", "--dead-letters", "bounded"), Exit.USAGE, "--attempts")
+
+
 def test_what_destroys_needs_consent_where_nobody_can_be_asked(hall: Run) -> None:
     good(hall("queue", "create", "kept", "--settled", "keep"))
     good(hall("topic", "create", "kept-topic"))

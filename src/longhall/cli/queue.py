@@ -29,6 +29,7 @@ from longhall.cli.queue_placement import placement
 from longhall.cli.queue_settings import (
     Fields,
     nest_settings,
+    refused_by_option,
     show_settings,
     unset_settings,
     with_new_settings,
@@ -195,7 +196,8 @@ def create(
             there = client.ask("GET", queue_path(queue), QueueShape)
             _changed(there, f"{queue} exists already", options.output)
             return
-    made = client.ask("POST", "queues", QueueShape, value)
+    with refused_by_option():
+        made = client.ask("POST", "queues", QueueShape, value)
     _changed(made, f"created {queue}", options.output)
 
 
@@ -220,7 +222,9 @@ def alter(
     client = options.open_client()
     current = client.ask("GET", queue_path(queue), QueueShape).settings
     value = {"settings": {**nest_settings(settings, current), **removed}}
-    _changed(client.ask("PATCH", queue_path(queue), QueueShape, value), f"altered {queue}", options.output)
+    with refused_by_option():
+        altered = client.ask("PATCH", queue_path(queue), QueueShape, value)
+    _changed(altered, f"altered {queue}", options.output)
 
 
 @app.command()

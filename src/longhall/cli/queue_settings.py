@@ -7,6 +7,9 @@ fails for a setting that is not in the table.
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
@@ -16,6 +19,9 @@ from longhall.cli.option_groups import Command, replace_parameter
 from longhall.node.quantities import parse_duration_ms, parse_size_bytes, show_duration, show_size
 
 Fields = dict[str, object]
+
+_REFUSED: Final = re.compile(r"settings: (?P<what>.+) - at `\$\.(?P<path>[a-z_.]+)`")
+_BOUND: Final = re.compile(r"Expected `int` (?P<side><=|>=) (?P<number>\d+)")
 
 DURATION: Final = "DURATION"
 SIZE: Final = "SIZE"
@@ -276,6 +282,24 @@ def unset_settings(names: list[str]) -> Fields:
             raise CommandError(f"--unset {name}: there is {', '.join(sorted(flags))}", Exit.USAGE)
         fields[path] = None
     return fields
+
+
+@contextmanager
+def refused_by_option() -> Iterator[None]:
+    """Say the refusal of a setting with the name of its option, which is what the user wrote."""
+    try:
+        yield
+    except CommandError as error:
+        found = _REFUSED.match(str(error))
+        option = next((one for one in OPTIONS if found is not None and one.path == found["path"]), None)
+        if found is None or option is None:
+            raise
+        what = found["what"]
+        bound = _BOUND.fullmatch(what)
+        if bound is not None:
+            most = "at most" if bound["side"] == "<=" else "at least"
+            what = f"it must be {most} {_words(option, int(bound['number']))}"
+        raise CommandError(f"{option.flag}: {what}", error.exit_code) from None
 
 
 def show_settings(settings: Fields) -> dict[str, str]:
