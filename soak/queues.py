@@ -45,7 +45,7 @@ class QueueSoak:
         self.node: Node | None = None
         self._endpoint = endpoint
         if not endpoint:
-            address = f"127.0.0.1:{_free_port()}"
+            address = f"127.0.0.1:{free_port()}"
             self.node = Node(directory / "data", options=["--sqs", address])
             self._endpoint = f"http://{address}"
         self._workers: list[queue_load.QueueWorker] = []
@@ -192,7 +192,7 @@ class QueueSoak:
             raise Violation("\n  ".join([*complaints, *log]))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A free port for all starts, since clients keep the address that they know."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import aio_pika
+import pika
 import pytest
 
 from soak.node import Node
@@ -75,5 +76,24 @@ def test_what_was_confirmed_is_in_every_queue_after_a_kill(tmp_path: Path) -> No
         assert all(redelivered for _, redelivered in taken)
         copies = asyncio.run(_drain(node, f"{name}-copy", hold=False))
         assert sorted(number for number, _ in copies) == sorted(number for number, _ in taken)
+    finally:
+        node.kill()
+
+
+@pytest.mark.slow
+def test_a_client_that_connects_again_has_the_names_of_its_exclusive_queues(tmp_path: Path) -> None:
+    """Celery's workers declare such queues as soon as the node is back, and end if it refuses."""
+    node = Node(tmp_path / "data")
+    try:
+        for _ in range(2):
+            node.start()
+            host, _, port = node.amqp.rpartition(":")
+            channel = pika.BlockingConnection(pika.ConnectionParameters(host, int(port))).channel()
+            declared = channel.queue_declare("inbox", exclusive=True).method
+            assert (declared.message_count, declared.consumer_count) == (0, 0)
+            channel.basic_publish("", "inbox", b"of this connection")
+            assert channel.basic_get("inbox", auto_ack=True)[2] == b"of this connection"
+            channel.basic_publish("", "inbox", b"is gone with it")
+            node.kill()
     finally:
         node.kill()

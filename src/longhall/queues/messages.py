@@ -12,7 +12,7 @@ Attribute = tuple[str, bytes]
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """Name, id and settings of a queue, and whether it is paused."""
+    """Name, id and settings of a queue, whether it is paused, and whether it ends unless its connection comes back."""
 
     name: str
     queue_id: str
@@ -20,6 +20,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int = 0
     modified_ms: int = 0
     paused: bool = False
+    awaits_owner: bool = False
 
 
 class Outgoing(msgspec.Struct, kw_only=True, omit_defaults=True):

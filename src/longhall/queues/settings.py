@@ -91,7 +91,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     bytes_max: _Count = 0
     when_full: Literal["wait", "refuse", "drop-oldest", "dead-letter"] = "refuse"
     in_flight_max: Annotated[int, Meta(ge=1, le=10_000_000)] = 120_000
-    priorities: Annotated[int, Meta(ge=1, le=255)] = 1  # Levels, 0 the lowest; a FIFO queue has one.
+    priorities: Annotated[int, Meta(ge=1, le=256)] = 1  # Levels, 0 the lowest; a FIFO queue has one.
     fifo: bool = (
         False  # Ordered within a group, parallel across groups; a group blocks while one of its messages is in flight.
     )

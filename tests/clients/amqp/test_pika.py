@@ -179,6 +179,31 @@ def test_the_oldest_messages_give_way(channel: BlockingChannel, fresh_name: Fres
     assert bodies(channel, name, 2) == [b"2", b"3"]
 
 
+def test_messages_that_are_given_back_to_a_full_queue_push_the_oldest_out(
+    channel: BlockingChannel, fresh_name: FreshName
+) -> None:
+    name = queue(channel, fresh_name("again"), arguments={"x-max-length": 2})
+    for body in (b"1", b"2"):
+        channel.basic_publish("", name, body)
+    held = [get(channel, name, auto_ack=False) for _ in range(2)]
+    for body in (b"3", b"4"):
+        channel.basic_publish("", name, body)
+    assert held[-1] is not None
+    channel.basic_nack(held[-1][0].delivery_tag, multiple=True)
+    first = get(channel, name)
+    assert first is not None
+    assert (first[2], first[0].message_count) == (b"3", 1)
+
+
+def test_every_one_of_the_highest_number_of_priorities_is_a_level(
+    channel: BlockingChannel, fresh_name: FreshName
+) -> None:
+    name = queue(channel, fresh_name("levels"), arguments={"x-max-priority": 255})
+    for priority in (253, 254, 255, 0, 1):
+        channel.basic_publish("", name, str(priority).encode(), pika.BasicProperties(priority=priority))
+    assert bodies(channel, name, 5) == [b"255", b"254", b"253", b"1", b"0"]
+
+
 def test_acknowledging_giving_back_and_rejecting(connect: Connect, fresh_name: FreshName) -> None:
     channel = connect().channel()
     letters = queue(channel, fresh_name("letters"))

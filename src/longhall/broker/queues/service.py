@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, final
 
+import msgspec
+
 from longhall.broker.feature_gates import may_forget_sends
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
 from longhall.broker.pending import Pending, completed, started, when_acknowledged, when_committed
@@ -158,7 +160,9 @@ class QueueService(HallObserver):
     def describe(self, name: str) -> Pending[QueueView]:
         """The queue of this name, when all that is known of it is committed. UNKNOWN_QUEUE if there is none."""
         pending: Pending[QueueView] = Pending()
-        pending.decide(_view(self._find(name)))
+        queue = self._find(name)
+        view = _view(queue)
+        pending.decide(msgspec.structs.replace(view, awaits_owner=True) if self.consumers.awaits_owner(queue) else view)
         when_committed(self._hall, self._hall.shards[CATALOGUE_SHARD], pending)
         return pending
 

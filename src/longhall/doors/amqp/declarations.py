@@ -141,7 +141,7 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
         bytes_max=max(bytes_max, 0),
         when_full="refuse" if _OVERFLOWS[overflow] == "refuse" else "drop-oldest",
         in_flight_max=IN_FLIGHT_MAX,
-        priorities=min(priorities + 1, 255),
+        priorities=priorities + 1,
         fair=False,
         sealed=sealed,
         amqp=amqp,

@@ -1,11 +1,13 @@
 """Queues of a connection with AMQP's model: found, or created as they are declared.
 
 A node that does not lead may not know yet what has become of a queue, so what does not fit is confirmed by the leader
-before it is refused.
+before it is refused. An exclusive queue whose connection went down with a node is about to end: a client that connects
+again and declares it waits for that, instead of being refused.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, Protocol
 
 from longhall.cluster.rpc.operation import Caller
@@ -20,7 +22,9 @@ from longhall.service.exchange_operations import BindExchange, BindingView, Queu
 from longhall.service.queue_operations import CreateQueue, DescribeQueue
 from longhall.service.router import Router
 
+OWNER_S_MAX: Final = 40.0  # How long a declaration waits for the end of a queue whose connection is gone.
 _ATTEMPTS: Final = 3  # Of a declaration while others create and delete the same queue.
+_LOOK_S: Final = 0.1
 
 
 class DeclaringConnection(Protocol):
@@ -81,7 +85,7 @@ async def _create(connection: DeclaringConnection, name: str, settings: QueueSet
                 return
             view = await _described(connection, queue)
         elif not _is_equivalent(connection, view, settings.amqp):
-            view = await _described(connection, queue)  # This node may not know yet what has become of the queue.
+            view = await _owned(connection, queue)  # This node may not know yet what has become of the queue.
             if view is None and await _created(connection, queue, settings):
                 return
         if view is not None:
@@ -118,6 +122,16 @@ async def _described(connection: DeclaringConnection, queue: str) -> QueueView |
         if error.code is not Code.UNKNOWN_QUEUE:
             raise
         return None
+
+
+async def _owned(connection: DeclaringConnection, queue: str) -> QueueView | None:
+    """The queue as its leader knows it, when its owner is there; None if it is gone."""
+    deadline = asyncio.get_running_loop().time() + OWNER_S_MAX
+    view = await _described(connection, queue)
+    while view is not None and view.awaits_owner and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(_LOOK_S)
+        view = await _described(connection, queue)
+    return view
 
 
 async def bind_queue(connection: DeclaringConnection, name: str, exchange: str, key: str, arguments: bytes) -> None:

@@ -101,7 +101,7 @@ def changed_settings(door: Door, name: str, settings: QueueSettings, attributes:
         elif attribute == "RedrivePolicy":
             changes["dead_letters"] = read_redrive_policy(value) if value else None
         elif attribute == "LonghallPriorities":
-            changes["priorities"] = _number(attribute, value, 1, 1 if settings.fifo else 255)
+            changes["priorities"] = _number(attribute, value, 1, 1 if settings.fifo else 256)
         elif attribute == "LonghallSettled":
             changes["settled"] = _word(attribute, value, {"free": "free", "keep": "keep"})
         elif attribute == "LonghallAcknowledge":

@@ -15,7 +15,7 @@
                                                of all of them, in proportion; each has the attribute `longhall.queue`
                                                `longhall.partition`, `longhall.offset`, `longhall.sequence`: Numbers
                                                that say where the message is in its log, for who names them
-    queue attributes `LonghallPriorities`,     how many levels a queue has, from 1 to 255, chosen when it is made;
+    queue attributes `LonghallPriorities`,     how many levels a queue has, from 1 to 256, chosen when it is made;
     `LonghallSettled`,                         whether it keeps what is deleted until retention ends: `free` or `keep`;
     `LonghallAcknowledge`,                     how many hosts of a cluster have what was taken: `one`, `quorum`, `all`;
     `LonghallPlacement`                        where a cluster keeps it, chosen when it is made: `hall`, `any-host`,

@@ -3,8 +3,8 @@
     a session is closed          its messages go back, its consumers leave, its exclusive queues are deleted
     the last consumer leaves     an automatic queue is deleted
     nobody uses a queue          one with an end of use is deleted then; consuming, getting and declaring are uses
-    this process begins to lead  messages of sessions of an earlier leader go back; exclusive queues have RECLAIM_S to
-                                 be claimed by their connection
+    this process begins to lead  messages of sessions of an earlier leader go back; exclusive queues are deleted: by a
+                                 lone node at once, in a cluster unless their connection claims them within RECLAIM_S
 
 Consumers and sessions are not durable: a client's connection opens its session again at the next leader. Leases of
 sessions are recognized by their length.
@@ -35,6 +35,7 @@ from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.reject import reject
 from longhall.broker.queues.delivery.settle import change_leases, hand_back, settle
 from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.sending.room import is_too_long, make_room
 from longhall.broker.queues.upkeep import queue_administration
 from longhall.broker.queues.write import write_queue
 from longhall.broker.waiting import committed
@@ -68,21 +69,21 @@ class ConsumerRegistry:
         self._queues: dict[int, QueueConsumers] = {}
         self._readers: dict[int, dict[Consumer, StreamReader]] = {}  # Of streams, by the number of the queue.
         self._used_s: dict[int, float] = {}  # When a queue with an end of use was used last.
-        self._reclaim_until_s = 0.0
+        self._reclaim_s = self._reclaim_until_s = 0.0
         self._ends: QueueEnds = LocalQueueEnds(hall)
         self._ending: set[int] = set()  # Queues that are being deleted.
         self._task: asyncio.Task[None] | None = None
 
     def join(self, ends: QueueEnds) -> None:
-        """Delete queues in this way, in a cluster: everywhere."""
-        self._ends = ends
+        """Delete queues in this way, in a cluster: everywhere. Other nodes may know sessions of an earlier leader."""
+        self._ends, self._reclaim_s = ends, RECLAIM_S
 
     def start(self) -> None:
         """Begin to lead: give back what sessions of an earlier leader held."""
         for queue in self._hall.queues.values():
             if not queue.is_away:
                 self._return_orphans(queue)
-        self._reclaim_until_s = asyncio.get_running_loop().time() + RECLAIM_S
+        self._reclaim_until_s = asyncio.get_running_loop().time() + self._reclaim_s
         self._task = self._hall.background.start("end of queues", self._sweep)
 
     async def stop(self) -> None:
@@ -345,6 +346,8 @@ class ConsumerRegistry:
         queue = self._hall.running_queue(name)
         if queue is not None:
             await change_leases(self._hall, queue, [(receipt, 0) for receipt in receipts], consumer)
+            if is_too_long(queue):
+                await make_room(self._hall, queue, 0, 0)
 
     async def hand_back(self, session_id: str, name: str, receipts: list[str]) -> None:
         """A connection gives these back before its client has seen them."""
@@ -416,6 +419,13 @@ class ConsumerRegistry:
                 del self._used_s[number]
             for consumers in [one for one in self._queues.values() if one.queue.removed]:
                 self._gone(consumers)
+
+    def awaits_owner(self, queue: RunningQueue) -> bool:
+        """True for an exclusive queue whose connection this leader does not know: it comes back, or the queue ends."""
+        amqp = queue.settings.amqp
+        if amqp is None or not amqp.owner or self._hall.options.wing:
+            return False
+        return amqp.owner not in self.sessions
 
     def _is_orphan(self, owner: str, now_s: float) -> bool:
         """True if the connection of an exclusive queue is gone. The leader of the hall knows all connections."""

@@ -38,6 +38,18 @@ async def make_room(hall: Hall, queue: RunningQueue, count: int, size: int) -> b
             raise LonghallError(Code.QUEUE_FULL, f"Queue '{queue.entry.name}' stayed full.")
 
 
+def is_too_long(queue: RunningQueue) -> bool:
+    """True if the oldest messages of a queue of AMQP have to go."""
+    settings = queue.settings
+    if (
+        settings.amqp is None
+        or settings.when_full != "drop-oldest"
+        or not (settings.messages_max or settings.bytes_max)
+    ):
+        return False
+    return queue.queue.decide_send(0, 0, queue.staging.count) is not None
+
+
 def decide_room(hall: Hall, queue: RunningQueue, count: int, size: int) -> Overflow | None:
     """None if there is room now, else what has to happen first: see `go_on`. QUEUE_FULL if the queue refuses."""
     decided = queue.queue.decide_send(count, size, queue.staging.count)

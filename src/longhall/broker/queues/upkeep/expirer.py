@@ -4,8 +4,8 @@ A receive removes the expired messages that it meets. A queue without receivers 
 the head of each queue that is known to have messages with a time to live. After a start this is unknown: every queue is
 checked once, a few at a time and without caching.
 
-Dead letters enter a bounded queue of AMQP in the atomic write that removes them elsewhere; its oldest messages give way
-here, within LOOK_S.
+Dead letters enter a bounded queue of AMQP in the atomic write that removes them elsewhere, and what a connection held
+returns to it when that ends; its oldest messages give way here, within LOOK_S.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from longhall.broker.queues.dead_letters.dead_lettering import dead_letter
 from longhall.broker.queues.delivery.message_lookup import look_into, warm
 from longhall.broker.queues.delivery.window import Window
 from longhall.broker.queues.running_queue import EXPIRES, MAY_EXPIRE, NEVER_EXPIRES, RunningQueue
-from longhall.broker.queues.sending.room import make_room
+from longhall.broker.queues.sending.room import is_too_long, make_room
 from longhall.broker.queues.write import write_queue
 from longhall.errors import LonghallError
 from longhall.queues.outcomes import Status
@@ -55,7 +55,7 @@ class Expirer:
         while True:
             await asyncio.sleep(LOOK_S)
             rounds += 1
-            for queue in [one for one in self._hall.queues.values() if _is_over(one)]:
+            for queue in [one for one in self._hall.queues.values() if is_too_long(one)]:
                 await self._try(self._trim(queue), queue)
             first_looks = 0
             everything = rounds % LOOKS_APART == 0
@@ -81,7 +81,7 @@ class Expirer:
             _log.warning("messages could not be removed from a queue", extra=extra)
 
     async def _trim(self, queue: RunningQueue) -> None:
-        """Let the oldest messages of a queue go that dead letters of others have made too long."""
+        """Let the oldest messages of a queue go that dead letters and returned messages have made too long."""
         if not queue.is_closed and self._hall.has_room(EVENT_ROOM_BYTES // 4):
             await make_room(self._hall, queue, 0, 0)
 
@@ -111,14 +111,3 @@ class Expirer:
             elif not outcome.deaths:
                 return
             await asyncio.sleep(0)
-
-
-def _is_over(queue: RunningQueue) -> bool:
-    settings = queue.settings
-    if (
-        settings.amqp is None
-        or settings.when_full != "drop-oldest"
-        or not (settings.messages_max or settings.bytes_max)
-    ):
-        return False
-    return queue.queue.decide_send(0, 0, queue.staging.count) is not None
