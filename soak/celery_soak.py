@@ -31,7 +31,7 @@ from soak.queues import free_port
 MINUTES: Final = 20.0
 EVERY_SECONDS: Final = 60.0
 WORKERS: Final = 2
-THREADS: Final = 8
+PROCESSES: Final = 2
 PAUSE_SECONDS: Final = 0.1
 COUNTDOWN_SECONDS: Final = 3.0
 DRAIN_SECONDS_MAX: Final = 180.0
@@ -134,7 +134,7 @@ class CelerySoak:
 
     def _start_worker(self, number: int) -> subprocess.Popen[bytes]:
         words = ["-A", "soak.celery_tasks", "worker", "-n", f"soak{number}@localhost", "-l", "warning"]
-        words += ["-P", "threads", "-c", str(THREADS), "-Q", "soak-classic,soak-quorum"]
+        words += ["-P", "prefork", "-c", str(PROCESSES), "-Q", "soak-classic,soak-quorum"]
         with (self._directory / f"worker{number}.log").open("wb") as log:
             return subprocess.Popen(
                 [COMMAND[0], "-m", "celery", *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL

@@ -51,3 +51,10 @@ def test_a_task_whose_acknowledgement_the_kill_may_have_cost_may_run_again(tmp_p
     kept = ledger(tmp_path / "ledger", *noted)
     kept.lived(0.0, 3.0)
     assert kept.judge({"a": 0})["ran_more_than_once"] == 1
+
+
+def test_a_retry_of_a_task_that_was_delivered_twice_may_run_twice(tmp_path: Path) -> None:
+    noted = [("a.0", "received", 1.0), ("a.1", "received", 1.0), ("a.1", "ran", 2.0), ("a.1", "acked", 2.0)]
+    kept = ledger(tmp_path / "ledger", *noted, ("a.0", "received", 7.0), ("a.1", "ran", 9.0))
+    kept.lived(0.0, 5.0)
+    assert kept.judge({"a": 1})["ran_more_than_once"] == 1
