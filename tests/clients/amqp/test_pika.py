@@ -195,13 +195,15 @@ def test_messages_that_are_given_back_to_a_full_queue_push_the_oldest_out(
     assert (first[2], first[0].message_count) == (b"3", 1)
 
 
-def test_every_one_of_the_highest_number_of_priorities_is_a_level(
-    channel: BlockingChannel, fresh_name: FreshName
-) -> None:
+def test_every_number_of_priorities_has_its_levels(channel: BlockingChannel, fresh_name: FreshName) -> None:
     name = queue(channel, fresh_name("levels"), arguments={"x-max-priority": 255})
     for priority in (253, 254, 255, 0, 1):
         channel.basic_publish("", name, str(priority).encode(), pika.BasicProperties(priority=priority))
     assert bodies(channel, name, 5) == [b"255", b"254", b"253", b"1", b"0"]
+    level = queue(channel, fresh_name("level"), arguments={"x-max-priority": 0})
+    for priority in (1, 2):
+        channel.basic_publish("", level, str(priority).encode(), pika.BasicProperties(priority=priority))
+    assert bodies(channel, level, 2) == [b"1", b"2"]
 
 
 def test_acknowledging_giving_back_and_rejecting(connect: Connect, fresh_name: FreshName) -> None:
@@ -451,6 +453,8 @@ def test_direct_replies(connect: Connect, fresh_name: FreshName) -> None:
     client, server = connect().channel(), connect().channel()
     name = queue(server, fresh_name("requests"))
     replies: list[bytes] = []
+    declared = client.queue_declare("amq.rabbitmq.reply-to", passive=True).method
+    assert (declared.message_count, declared.consumer_count) == (0, 1), "the address exists before its consumer"
     client.basic_consume("amq.rabbitmq.reply-to", lambda *one: replies.append(one[3]), auto_ack=True)
     client.basic_publish("", name, b"question", pika.BasicProperties(reply_to="amq.rabbitmq.reply-to"))
     request = get(server, name)

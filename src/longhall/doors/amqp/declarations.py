@@ -130,7 +130,7 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
         if _OVERFLOWS[overflow] == "refuse":
             raise precondition(f"invalid arg 'x-overflow' for {resource}: a queue without room would refuse everything")
         ttl_ms = 0  # A message that no consumer takes at once is dropped.
-    priorities = check.number("x-max-priority", 0, 1, 255)
+    priorities = check.number("x-max-priority", 0, 0, 255)
     sealed = check.text(SEALED, "")
     return QueueSettings(
         retention_ms=0,

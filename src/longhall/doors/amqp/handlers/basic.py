@@ -115,7 +115,7 @@ async def consume(channel: Channel, arguments: Arguments, content: Content | Non
     fields = decode_table(table)[0]
     priority = fields.get("x-priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > PRIORITY_MAX:
-        raise precondition(f"x-priority for {queue_text(name, connection.host)} is no 32-bit integer")
+        raise precondition(f"invalid arg 'x-priority' for {queue_text(name, connection.host)}: it is no 32-bit integer")
     session = await connection.session()
     queue = hall_name(connection.host, name)
     consumer = ChannelConsumer(tag, connection.new_key(), queue, name, no_ack, channel.prefetch)

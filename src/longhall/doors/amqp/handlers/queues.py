@@ -90,7 +90,7 @@ async def declare(channel: Channel, arguments: Arguments, content: Content | Non
 async def _declare_reply(channel: Channel, name: str) -> None:
     connection = channel.connection
     session, _, number = name[len(REPLY_TO) + 1 :].partition(".")
-    known = name == REPLY_TO and channel.reply_tag
+    known: str | bool = name == REPLY_TO  # For every channel, as in RabbitMQ.
     if session == connection.session_id and number.isdecimal():
         target = connection.channels.get(int(number))
         known = target.reply_tag if target is not None else ""
