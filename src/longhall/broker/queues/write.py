@@ -20,8 +20,9 @@ from longhall.shards.shard import PARCELS, QUEUES, STAGING
 
 @contextmanager
 def together(hall: Hall) -> Iterator[None]:
-    """An atomic write: all appends inside survive a crash, or none. Nothing inside may await. An unexpected error stops
-    the node if a part is appended already. Inside another atomic write it is a part of that.
+    """An atomic write: all appends inside survive a crash, or none. Nothing inside may await. An unexpected error, or
+    a queue that has moved, stops the node if a part is appended already. Inside another atomic write it is a part of
+    that.
     """
     if hall.wal.is_held:
         yield
@@ -30,7 +31,9 @@ def together(hall: Hall) -> Iterator[None]:
     hall.wal.hold()
     try:
         yield
-    except LonghallError:
+    except LonghallError as error:
+        if error.code is Code.QUEUE_MOVED and hall.wal.appended != appended:
+            hall.halt(error)  # A part is appended: recovery drops it.
         raise
     except Exception as error:
         if hall.wal.appended != appended:

@@ -14,7 +14,7 @@ from longhall.broker.queues.dead_letters.exchange_letters import letters_have_ro
 from longhall.broker.queues.dead_letters.late_arrivals import letters_of_deleted
 from longhall.broker.queues.dead_letters.move_bounds import RETRY_MS, MoveTarget, move_target
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.broker.queues.write import together, write_queue
+from longhall.broker.queues.write import check_here, together, write_queue
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import MessageInfo, fate_of_death, message_info_of
 from longhall.queues.envelope import (
@@ -32,7 +32,10 @@ HOW: Final = {True: "returned", False: "lapsed"}
 
 
 def dead_letter(hall: Hall, queue: RunningQueue, deaths: list[Death]) -> None:
-    """Move each message to the dead-letter queue in one atomic write; without such a queue it is dropped."""
+    """Move each message to the dead-letter queue in one atomic write; without such a queue it is dropped.
+    QUEUE_MOVED, before anything is written, if the queue moves to another group.
+    """
+    check_here(queue, leaving_only=True)  # Before the dead letter: the queue may have moved while a message was read.
     for death in deaths:
         if queue.queue.lease_of(death.lane, death.offset) is None:
             continue  # It has left the queue already.

@@ -18,7 +18,7 @@ from longhall.broker.queues.outbox.outbox_delivery import OutboxCarrier
 from longhall.broker.queues.outbox.outbox_log import MESSAGE_BYTES_MAX, has_room, put
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.send import Rider, send_with
-from longhall.broker.queues.write import together
+from longhall.broker.queues.write import check_here, together
 from longhall.broker.waiting import acknowledged, committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import message_info_of
@@ -174,6 +174,7 @@ class _Settling(Rider):
     def check(self) -> None:
         if self._queue.removed:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{self._queue.entry.name}' was deleted.")
+        check_here(self._queue)
         if self.is_settled():
             raise LonghallError(Code.RECEIPT_SUPERSEDED, "The message was settled meanwhile.")
 

@@ -108,6 +108,8 @@ class PlannedSends:
         if self._elsewhere and hall.refusal is not None:
             raise LonghallError(hall.refusal)
         for target in targets:
+            if target.has_moved:
+                raise LonghallError(Code.QUEUE_MOVED, "A target of the messages has moved while there was no room.")
             options = target.partition.options
             refusal = hall.refusal_for(options.in_sync_min, options.acknowledge == ONE)
             if refusal is not None:
@@ -209,6 +211,11 @@ class SendTarget:
         self.number = number
         self._route = route
         self._turn = 0
+
+    @property
+    def has_moved(self) -> bool:
+        """True if other groups store a part of it by now, or it moves."""
+        return self.queue.is_away if self.queue is not None else any(one.elsewhere for one in self._route)
 
     @property
     def partition(self) -> Partition:

@@ -18,7 +18,7 @@ from longhall.broker.queues.delivery.settle import write_settles
 from longhall.broker.queues.outbox.outbox_delivery import OutboxCarrier
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.planned_sends import PlannedSends, repeated
-from longhall.broker.queues.write import together
+from longhall.broker.queues.write import check_here, together
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.events import Settled
@@ -50,6 +50,7 @@ async def settle_with_sends(
     await planned.make_room()
     if queue.removed:
         raise LonghallError(Code.UNKNOWN_QUEUE, f"Queue '{queue.entry.name}' was deleted.")
+    check_here(queue)
     if not step.decide():
         raise LonghallError(Code.RECEIPT_SUPERSEDED, "The messages were settled meanwhile.")
     planned.plan()

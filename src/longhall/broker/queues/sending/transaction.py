@@ -24,7 +24,7 @@ from longhall.broker.queues.delivery.settle import change_leases, write_settles
 from longhall.broker.queues.outbox.outbox_delivery import OutboxCarrier
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.planned_sends import PlannedSends
-from longhall.broker.queues.write import together
+from longhall.broker.queues.write import check_here, together
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.queues.delivery_reports import MessageInfo
@@ -155,9 +155,10 @@ class _End:
         self._infos = dict(await look_up_infos(self._hall, self.queue, reported))
 
     def decide(self) -> None:
-        """Raises RECEIPT_SUPERSEDED if the client does not hold one of the messages any more."""
+        """Raises RECEIPT_SUPERSEDED if the client does not hold one of the messages any more, and QUEUE_MOVED."""
         if self.queue.removed:
             return
+        check_here(self.queue)
         if self._how == REJECT:
             self._deaths = [self._death(place) for place in self._places]
             return
