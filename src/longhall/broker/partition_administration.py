@@ -147,6 +147,8 @@ def why_it_stays(hall: Hall, topic: Topic, *, is_consumed: bool) -> str:
     if any(topic.name.endswith(end) and topic.name.removesuffix(end) in queues for end in (DELIVERIES, RETRY)):
         return "it is the audit or retry topic of a queue, and stays with it"
     queue = owned_queue(hall, topic)
+    if queue is not None and topic.open and len(topic.partitions) != queue.settings.partitions:
+        return "the queue has grown before, and the order of its groups depends on the parts that it has here"
     if queue is not None and (reason := _why_queue_stays(hall, queue)):
         return reason
     if options.archive_required:

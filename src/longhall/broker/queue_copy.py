@@ -6,8 +6,9 @@
              complete_queue   the last piece; the copies become the logs of the queue under the lanes of the source
 
 The logs themselves are copied by `partition_copy`. Lanes keep their numbers, so receipts, message ids and
-deduplication mean the same in every group. The state is one string of bytes, made once at the step of the fence: a
-piece of another attempt has another checksum, and the mover begins again.
+deduplication mean the same in every group. The state is one string of bytes, made once at the step of the fence. All
+its pieces have its checksum, which the target verifies: pieces of another attempt have another, and the mover begins
+again.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ async def complete_queue(hall: Hall, place: CopyPlace, logs: QueueLogs, at: int,
     check_room(hall, EVENT_ROOM_BYTES)
     if at + len(piece.piece) != piece.total or len(queue.incoming) != (at or len(queue.incoming)):
         raise LonghallError(Code.NOT_READY, "a piece of the state is missing; it is copied again")
+    if zlib.crc32(piece.piece, zlib.crc32(queue.incoming if at else b"")) != piece.checksum:
+        raise LonghallError(Code.NOT_READY, "the pieces of the state are of several attempts; it is copied again")
     lanes: dict[int, str] = {}
     numbers = {one.log.partition: lane for one, lane in zip(queue.route, logs.route, strict=True)}
     for lane, (key, end) in logs.hidden.items():

@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from longhall.broker import partition_administration as administration
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.hall import Hall
+from longhall.broker.partition_copy import CopyPlace
+from longhall.broker.queue_copy import QueueLogs, StatePiece
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.cluster.placement.partition_mover import PartitionMover
 from longhall.cluster.rpc.operation import Operation
@@ -322,3 +326,108 @@ def test_the_partitions_of_a_queue_move_together() -> None:
             await house.inside(MAIN, lambda hall: house.mover.begin(QUEUE, {0: 1}))
 
     live(play, partitions=2)
+
+
+def test_a_queue_that_has_grown_stays_also_when_it_may_not_grow_any_more() -> None:
+    """Its groups are in parts that a new owner would not know, so messages would overtake others of their group."""
+
+    async def play(house: House) -> None:
+        for number in range(12):
+            await house.send(str(number), group=f"g{number}")
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            if len(house.queue(MAIN).route) == 2:
+                break
+        settings = house.queue(MAIN).settings
+        await house.ask(ops.ConfigureQueue(QUEUE, msgspec.structs.replace(settings, parts_max=1)))
+        with pytest.raises(LonghallError, match="has grown"):
+            await house.begin(1)
+        await house.ask(ops.PurgeQueue(QUEUE))
+
+    live(play, fifo=True, parts_max=2, messages_max=20, grow_at=50, shrink_at=1)
+
+
+async def _by_hand(house: House, copied: Callable[[CopyPlace, QueueLogs], Awaitable[None]]) -> None:
+    """Move the queue to the first wing, up to the state: `copied` copies that."""
+    mover, hall = house.mover, house.hall(MAIN)
+    mover.close()
+    await house.begin(1)
+    topic = hall.catalogue.topics[QUEUE]
+    move = topic.options.moves.moves[0]
+    await mover._tell(topic, move.target)
+    fenced = await administration.fence(hall, topic, move)
+    await mover._tell(topic, move.target)
+    place = CopyPlace(topic.name, topic.topic_id, fenced)
+    logs = await mover._calls.logs(place)
+    for one in mover._logs_of(place, logs):
+        piece = await mover._calls.read(one, 0)
+        await mover._calls.append(one, 0, piece)
+        await mover._calls.complete(one, msgspec.structs.replace(piece, batches=b""))
+    await copied(place, logs)
+    await administration.switch(hall, topic, fenced)
+    mover.start()
+    await house.ended()
+
+
+def test_a_state_of_pieces_from_several_attempts_is_not_taken() -> None:
+    """A piece of an attempt that was given up can arrive between those of the next one."""
+
+    async def play(house: House) -> None:
+        await house.send("a", "b", "c")
+        held = await house.receive(2)
+
+        async def copy(place: CopyPlace, logs: QueueLogs) -> None:
+            calls = house.mover._calls
+            whole = await calls.read_state(place, 0)
+            at = whole.total // 2
+            first = StatePiece(whole.total, whole.checksum, whole.piece[:at])
+            last = StatePiece(whole.total, whole.checksum, whole.piece[at:])
+            late = StatePiece(whole.total, whole.checksum + 1, b"\x00" * at)
+            await calls.append_state(place, 0, first)
+            await calls.append_state(place, 0, late)
+            with pytest.raises(LonghallError, match="several attempts"):
+                await calls.complete_queue(place, logs, at, last)
+            await calls.append_state(place, 0, first)
+            await calls.append_state(place, at, StatePiece(whole.total, 0, b"\x00"))
+            with pytest.raises(LonghallError, match="missing"):
+                await calls.complete_queue(place, logs, at, last)
+            await calls.append_state(place, 0, first)
+            await calls.complete_queue(place, logs, at, last)
+
+        await house.inside(MAIN, lambda hall: _by_hand(house, copy))
+        assert house.queue(1).queue.in_flight == 2
+        assert await house.settle(*held) == [None, None]
+        assert bodies(await house.receive()) == ["c"]
+
+    live(play)
+
+
+def test_a_move_that_is_refused_behind_the_fence_lets_clients_go_on() -> None:
+    """The fence is lifted at once, and the next one waits longer each time."""
+
+    async def play(house: House) -> None:
+        await house.send("a")
+        fences = 0
+
+        async def refuse(*_: Any) -> Any:
+            nonlocal fences
+            fences += 1
+            raise LonghallError(Code.INVALID_REQUEST, "its state is too large")
+
+        house.mover._calls.read_state = refuse  # type: ignore[method-assign]
+        await house.begin(1)
+        loop = asyncio.get_running_loop()
+        ends_s, open_s = loop.time() + 60.0, 0.0
+        while loop.time() < ends_s:
+            began_s = loop.time()
+            await asyncio.sleep(0.05)
+            open_s += 0.0 if house.queue(MAIN).is_away else loop.time() - began_s
+        assert 1 < fences < 8
+        assert open_s > 50.0, "clients can use the queue nearly all the time"
+        (move,) = house.mover.progress()
+        assert "too large" in move.problem
+        await house.inside(MAIN, lambda hall: house.mover.cancel(QUEUE))
+        await house.ended()
+        assert bodies(await house.receive()) == ["a"]
+
+    live(play)

@@ -128,6 +128,8 @@ class RunningQueue(Listener):
         self.is_away = not [partition for partition in self.route if not partition.elsewhere]
         self.is_leaving = self.is_away and move is not None and move.source == wing and move.phase in _GIVES
         self.is_copy = move is not None and move.target == wing and move.phase in _TAKES
+        if not self.is_leaving:
+            self.outgoing = (0, b"")
         for partition in [*self.levels.values(), *self.hidden.values()]:
             partition.elsewhere = self.is_away
         return was != self.is_away
@@ -463,6 +465,7 @@ class RunningQueue(Listener):
         self.open_sends = OpenSends()
         self.arrivals = {}
         self.incoming = b""
+        self.outgoing = (0, b"")
         self.windows = {}
         self.oldest = {}
         self.delivery_cache = DeliveryCache()

@@ -92,10 +92,10 @@ class PartitionBalancer:
     async def balance(self, *, dry_run: bool) -> list[PlannedMove]:
         """The plan; without `dry_run` all its moves begin."""
         moves = self._plan()
-        if not dry_run:
-            await self._begin(moves)
         sources = {(one.topic, one.partition): one.group for one in self._placed()[0]}
         names = {wing.number: wing.name for wing in self._groups.records.values()} | {HALL: IN_THE_HALL}
+        if not dry_run:
+            await self._begin(moves)
         return [
             PlannedMove(
                 topic=move.topic,

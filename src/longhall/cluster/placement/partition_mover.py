@@ -39,6 +39,8 @@ LOOK_S: Final = 1.0  # Between two looks at the catalogue, unless a move has jus
 TURN_S: Final = 1.0  # A copy goes on for so long before others have their turn.
 PAUSE_S: Final = 1.0  # After an error.
 FENCE_S_MAX: Final = 5.0
+LIFTED_S_MIN: Final = 2.0  # The copy goes on so long after a fence that was lifted,
+LIFTED_S_MAX: Final = 60.0  # doubled each time up to this.
 AT_ONCE_MAX: Final = 4  # Moves that are worked on at the same time.
 NEAR_BYTES: Final = 256 * 1024  # A piece of at most this size that reaches the end: the rest is short.
 
@@ -84,10 +86,21 @@ class _Work:
     def __init__(self) -> None:
         self.turn = 0  # The last round in which it was worked on.
         self.waits_until_s = 0.0
+        self.copies_from_s = 0.0  # When the copy goes on after a fence that was lifted,
+        self.lifts = 0  # and how many were.
         self.fence: tuple[int, float] = (0, 0.0)  # The step of the fence, and when this leader saw it.
         self.copied_bytes = 0
         self.left: int | None = None
         self.problem = ""
+
+    def is_due(self, move: PartitionMove, now_s: float) -> bool:
+        """True if the move may take its next step."""
+        return self.waits_until_s <= now_s and (move.phase is not MovePhase.COPYING or self.copies_from_s <= now_s)
+
+    def lifted(self, now_s: float) -> None:
+        """Clients are served again: longer after each fence that was in vain."""
+        self.copies_from_s = now_s + min(LIFTED_S_MIN * 2**self.lifts, LIFTED_S_MAX)
+        self.lifts = min(self.lifts + 1, 16)
 
 
 @final
@@ -161,7 +174,7 @@ class PartitionMover:
                 (self._work.setdefault((topic.topic_id, move.partition), _Work()), topic, move)
                 for topic, move in under_way
             ]
-            able = [one for one in able if one[0].waits_until_s <= loop.time()]
+            able = [one for one in able if one[0].is_due(one[2], loop.time())]
             if not able:
                 self._wanted.clear()
                 await _wait(self._wanted, LOOK_S)
@@ -231,7 +244,9 @@ class PartitionMover:
         return False
 
     async def _pass_fence(self, work: _Work, topic: Topic, move: PartitionMove) -> None:
-        """Copy the rest of a fenced log, and make the target its owner. The fence is lifted if that takes too long."""
+        """Copy the rest of a fenced log, and make the target its owner. The fence is lifted if that takes too long, or
+        is refused for good; the next one waits longer.
+        """
         loop = asyncio.get_running_loop()
         if work.fence[0] != move.step:
             work.fence = (move.step, loop.time())
@@ -242,9 +257,12 @@ class PartitionMover:
                 await self._copy_rest(work, CopyPlace(topic.name, topic.topic_id, move))
                 await self._be_sure()
                 switched = await administration.switch(self._hall, topic, move)
-        except (LonghallError, OSError, TimeoutError):
-            if loop.time() >= work.fence[1] + FENCE_S_MAX and topic.options.moves.of(move.partition) == move:
+        except (LonghallError, OSError, TimeoutError) as error:
+            is_late = loop.time() >= work.fence[1] + FENCE_S_MAX
+            is_refused = isinstance(error, LonghallError) and error.code is Code.INVALID_REQUEST
+            if (is_late or is_refused) and topic.options.moves.of(move.partition) == move:
                 await administration.lift(self._hall, topic, move)
+                work.lifted(loop.time())
             raise
         _log.info(
             "a partition has moved",

@@ -98,6 +98,8 @@ class PlacedResizer:
     async def look(self, queue: RunningQueue, topic: Topic) -> None:
         """One step of a queue, if one is due."""
         groups = list(dict.fromkeys(queue.settings.wings))
+        if not groups or topic.options.moves.moves:
+            return  # It moves to another group, or has moved to the hall.
         asked = [self._groups.call(number, MeasureParts(topic.name, topic.topic_id)) for number in groups]
         reports = await asyncio.gather(*asked)
         if queue.removed or not self._groups.leads:

@@ -160,6 +160,8 @@ class Resizer:
     def change(self, topic: Topic, open: int, shown: int, chosen: bool) -> bool:
         """Change the numbers of open and shown parts. False if that is not possible now."""
         hall = self._hall
+        if topic.options.moves.moves:
+            return False  # The group that takes a queue has the parts that it had when the move began.
         events = hall.catalogue.decide_map(topic, open, shown, chosen)
         queues = hall.queues_on(topic.topic_id)
         marks = mark_all(queues) if open != topic.open_count else []
