@@ -1,4 +1,4 @@
-"""A queue moves between replication groups of a real cluster, under boto3.
+"""A queue moves between replication groups of a real cluster, under boto3 and pika.
 
 Consumers hold leases across the move, and the leader of the hall, which is the source, is killed during the copy.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pika
 import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -179,3 +180,51 @@ def test_a_queue_moves_with_its_leases_while_the_source_dies(cluster_of_groups: 
     assert seen.keys() | settled == set(range(MESSAGES + 100))
     assert seen[given_back] == held[given_back][0]
     assert client.receive(wait_s=2) == []
+
+
+PREFETCH = 5
+TASKS = 60
+
+
+@pytest.mark.timeout(600)
+def test_a_consumer_that_holds_all_it_may_goes_on_after_each_move(cluster_of_groups: Cluster) -> None:
+    """It acknowledges what it got before the move, and gets as many from the group that has the queue then."""
+    cluster = cluster_of_groups
+    _wait_for(cluster, bool, "queue", "create", "starts-the-groups", "--placement", "share")
+    _wait_for(cluster, bool, "queue", "create", QUEUE, "--placement", "hall")
+    host, port = cluster.nodes[cluster.leader() % len(cluster.nodes) + 1].amqp.rsplit(":", 1)
+    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port), heartbeat=0))
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=PREFETCH)
+    for number in range(TASKS):
+        channel.basic_publish("", QUEUE, str(number).encode())
+    held: list[int] = []
+    seen: set[bytes] = set()
+
+    def take(_channel: Any, method: Any, _properties: Any, body: bytes) -> None:
+        held.append(method.delivery_tag)
+        seen.add(body)
+
+    channel.basic_consume(QUEUE, take)
+    _until(connection, lambda: len(held) == PREFETCH)
+    for target in ("share", "hall", "share"):
+        _wait_for(cluster, lambda begun: begun["moves"], "queue", "placement", QUEUE, target)
+        _wait_for(cluster, lambda moves: not moves, "cluster", "moves")
+        for _ in range(2):
+            for tag in held:
+                channel.basic_ack(tag)
+            held.clear()
+            _until(connection, lambda: len(held) == PREFETCH)
+    while len(seen) < TASKS:
+        for tag in held:
+            channel.basic_ack(tag)
+        held.clear()
+        _until(connection, lambda: bool(held) or len(seen) == TASKS)
+    connection.close()
+
+
+def _until(connection: pika.BlockingConnection, holds: Callable[[], bool]) -> None:
+    ends_s = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < ends_s, "the consumer gets no more messages"
+        connection.process_data_events(0.2)

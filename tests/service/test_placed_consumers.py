@@ -10,10 +10,12 @@ import pytest
 
 from longhall.broker.queues.consumers.session import PushedMessages
 from longhall.broker.queues.consumers.stream_reader import StreamStart
+from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery
 from longhall.queues.settings import AmqpSettings, QueueSettings
 from longhall.service import exchange_operations as ops
+from longhall.service.placed_session import PlacedSession
 from tests.service.house import House, live
 
 ANY = QueueSettings(placement="any-host")
@@ -271,5 +273,34 @@ def test_a_deleted_queue_cancels_its_consumers_once() -> None:
         await until(lambda: bool(client.cancelled))
         await asyncio.sleep(1.0)
         assert client.cancelled == [1]
+
+    live(play)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_messages_that_were_pushed_before_a_move_are_credit_at_the_new_group(is_late: bool) -> None:
+    """Its connection adds the consumer with the credit that is left: none, if the client holds all that it may."""
+
+    async def play(house: House) -> None:
+        await house.queues.create("q", SHARE)
+        await house.send("q", *(b"%d" % number for number in range(8)))
+        client = Client(house)
+        await client.consume("q", 2)
+        held = list(await client.has(2))
+        (session,) = [part for part in client.link.parts if isinstance(part, PlacedSession)]
+        await session.cancel(1, NOBODY_IN_PARTICULAR)
+        session._forget(1)
+        if is_late:
+            await client.end("q", held)
+        await client.consume("q", 0)
+        if not is_late:
+            await client.end("q", held)
+        got = (await client.has(4))[2:]
+        await asyncio.sleep(1.0)
+        assert len(client.got) == 4, "no more than the client asked for"
+        await client.end("q", got)
+        await client.has(6)
+        await asyncio.sleep(1.0)
+        assert len(client.got) == 6
 
     live(play)

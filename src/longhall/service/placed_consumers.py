@@ -98,13 +98,17 @@ class PlacedConsumers:
                 by_group.setdefault(queue.settings.wings[0], []).append(bare(receipt))
             elif number.isdecimal() and int(number) in queue.settings.wings:
                 by_group.setdefault(int(number), []).append(rest)
-        session = self._found(op.session)
+        session = self._session(op.session) if op.session in self._sessions.links else None
         credits = dict(op.credits)
         calls = []
+        moved: dict[int, int] = {}
         for group, receipts in by_group.items():
-            given = session.ended(group, receipts, credits) if session is not None else []
+            given, others = session.ended(group, receipts, credits) if session is not None else ([], {})
+            moved = others if len(queue.settings.wings) == 1 else {}
             asked = msgspec.structs.replace(op, receipts=receipts, credits=given)
             calls.append(self._ask(queue, group, asked, caller))
         for failure in await asyncio.gather(*calls, return_exceptions=True):
             if failure is not None:
                 raise failure
+        if session is not None and moved:
+            session.moved_credit(queue.settings.wings[0], moved)

@@ -52,6 +52,10 @@ class PlacedConsumer:
         self.move(number, following, 1)
         return following
 
+    def grant(self, number: int, count: int) -> None:
+        """The client has ended so many messages that no group has pushed since the consumer was added."""
+        self._shares[number] += count
+
     def decide_moves(self, held: dict[int, int]) -> list[tuple[int, int, int]]:
         """What lies idle and is wanted: from which group, to which group, and how much. `held` is by group."""
         idle = {number: self._shares[number] - held.get(number, 0) for number in self._near}

@@ -2,6 +2,8 @@
 
     a group's leader changes     its stream is opened again, and the consumers are added there with what credit is left
     a delivery                   its receipt begins with the number of the group, and goes back there
+    the queue moves              its consumer is added at the new group, with what credit is left; what was pushed from
+                                 elsewhere is credit there when the client ends it
     the queue is deleted         the client is told once, whichever group says it first
     the connection ends          every stream is closed, and the groups return what the client held
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 READY_S_MAX: Final = 8.0  # For the leader of a group to open the session.
 ROTATE_S: Final = 0.25
+OWED_MAX: Final = 1_000  # Consumers with credit that no group has yet.
 BETWEEN: Final = "."  # Separates the number of a group from its receipt.
 
 _log = logging.getLogger("longhall.service")
@@ -159,6 +162,7 @@ class PlacedSession:
         self._ask = ask
         self._sessions: dict[int, GroupSession] = {}
         self._limits: dict[int, int] = {}  # By channel: what all its consumers in groups may hold together.
+        self._owed: dict[int, int] = {}  # Credit for consumers that are on their way to a group, by key.
         self._rotation: asyncio.Task[None] | None = None
         link.parts.append(self)
 
@@ -186,6 +190,8 @@ class PlacedSession:
         if asked.key in self.consumers:
             return
         near = self._groups.nearest(queue.settings.wings)
+        if asked.key in self._owed:
+            asked = msgspec.structs.replace(asked, credit=asked.credit + self._owed.pop(asked.key))
         consumer = self.consumers[asked.key] = PlacedConsumer(queue, asked, caller, near)
         await self._divide(asked.channel)
         try:
@@ -221,6 +227,7 @@ class PlacedSession:
 
     async def cancel(self, key: int, caller: Caller) -> bool:
         """Remove a consumer; False if it is none of a queue in groups."""
+        self._owed.pop(key, None)
         consumer = self.consumers.pop(key, None)
         if consumer is None:
             return False
@@ -235,8 +242,14 @@ class PlacedSession:
 
     def moved(self, key: int) -> None:
         """Another group has the queue of a consumer by now: the connection adds it there."""
-        self.consumers.pop(key, None)
+        self._forget(key)
         self.link.owner.session_opened()
+
+    def _forget(self, key: int) -> None:
+        """Forget a consumer whose queue has moved, and that its client holds messages of a group."""
+        self.consumers.pop(key, None)
+        for one in self._sessions.values():
+            one.held = {receipt: place for receipt, place in one.held.items() if place[0] != key}
 
     def cancelled(self, key: int, queue: str) -> None:
         """A group has cancelled a consumer: tell the client, and the other groups."""
@@ -282,12 +295,20 @@ class PlacedSession:
         mine = [one for one in self.consumers.values() if one.asked.channel == channel]
         return {number for one in mine for number in one.queue.settings.wings}
 
-    def ended(self, number: int, receipts: list[str], credits: dict[int, int]) -> list[tuple[int, int]]:
-        """The client has ended messages of a group; returns the credit for its consumers there."""
+    def ended(
+        self, number: int, receipts: list[str], credits: dict[int, int]
+    ) -> tuple[list[tuple[int, int]], dict[int, int]]:
+        """The client has ended messages of a group; returns the credit for its consumers there, and the credit for
+        messages that this group has not pushed.
+        """
         group = self._sessions.get(number)
         given: dict[int, int] = {}
+        others = dict(credits)
         for receipt in receipts:
             key, channel = group.held.pop(receipt, (0, 0)) if group is not None else (0, 0)
+            for one in (key, ~channel) if key else ():
+                if one in others:
+                    others[one] -= 1
             consumer = self.consumers.get(key)
             if consumer is not None and key in credits:
                 lent = consumer.returned(number)
@@ -297,7 +318,21 @@ class PlacedSession:
                     self._groups.call(lent, GiveCredit(self.link.session_id, [(key, 1)]))
             if key and ~channel in credits:
                 given[~channel] = given.get(~channel, 0) + 1
-        return list(given.items())
+        return list(given.items()), {key: count for key, count in others.items() if count > 0}
+
+    def moved_credit(self, number: int, credits: dict[int, int]) -> None:
+        """The client has ended messages that were pushed before their queue moved to this group."""
+        for key, count in credits.items():
+            consumer = self.consumers.get(key)
+            if key < 0:
+                self._limits.update({~key: self._limits[~key] + count} if ~key in self._limits else {})
+            elif consumer is None:
+                if len(self._owed) < OWED_MAX:
+                    self._owed[key] = self._owed.get(key, 0) + count
+                continue
+            elif consumer.is_limited and number in consumer.queue.settings.wings:
+                consumer.grant(number, count)
+            self._groups.call(number, GiveCredit(self.link.session_id, [(key, count)]))
 
     async def _rotate(self) -> None:
         """Move idle credit to where it is wanted."""
