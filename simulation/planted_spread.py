@@ -1,14 +1,27 @@
-"""Planted bugs of AMQP queues in wings."""
+"""Planted bugs of queues that grow in wings, and of AMQP queues there."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from longhall.broker.queues.upkeep import resizer
+from longhall.cluster.placement.placed_resizer import PlacedResizer
 from longhall.service.exchanges import ExchangeService
 from longhall.service.placed_session import GroupSession
 from simulation.bug import Bug
 
 _Replacements = list[tuple[Any, str, Any]]
+
+
+def _grow_without_marks() -> _Replacements:
+    return [(resizer, "mark_all", lambda queues: [])]
+
+
+def _grow_in_the_hall_alone() -> _Replacements:
+    async def tell(self: Any, topic: Any, groups: Any, counts: Any) -> Any:
+        return []
+
+    return [(PlacedResizer, "_tell", tell)]
 
 
 def _forget_consumers() -> _Replacements:
@@ -26,6 +39,12 @@ def _confirm_what_may_be_lost() -> _Replacements:
 
 
 SPREAD_BUGS: Final[dict[str, Bug]] = {
+    "grow-in-wings-without-marks": Bug(
+        "A FIFO group in a wing moves to a new part at once.", "wing-growth", 4, _grow_without_marks
+    ),
+    "grow-in-the-hall-alone": Bug(
+        "Clients see new parts that no group has.", "wing-growth", 2, _grow_in_the_hall_alone
+    ),
     "forget-consumers-of-wings": Bug(
         "Consumers are not added again at the next leader of a group.", "wing-amqp", 2, _forget_consumers
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, final
 
 from longhall.broker.queues.service import QueueService
@@ -216,26 +217,40 @@ async def make_queues(context: RunContext, name: str, pause_s: float) -> None:
             demand(deletes and "QueueDoesNotExist" in refusal.code, f"{queue}: creating or deleting gave {refusal}")
 
 
-async def pause_now_and_then(context: RunContext, oracle: QueueOracle, name: str, queue: str, pause_s: float) -> None:
+async def pause_now_and_then(
+    context: RunContext,
+    oracle: QueueOracle,
+    name: str,
+    queue: str,
+    pause_s: float,
+    switch: Callable[[str, bool], Awaitable[Any]],
+) -> None:
+    """Pause a queue and resume it. `switch` does both, and raises an error if the outcome is not known."""
     chance = context.stream(name)
     while not context.closing:
         await context.rest(chance.expovariate(1 / pause_s))
-        if await _switch(context, queue, paused=True):
+        if await _is_done(switch(queue, True)):
             oracle.paused(queue, _now_s())
             await asyncio.sleep(chance.uniform(1.0, 15.0))
             oracle.resuming(queue)
         is_on = False
         while not is_on:
             await asyncio.sleep(0.3)
-            is_on = await _switch(context, queue, paused=False)
+            is_on = await _is_done(switch(queue, False))
 
 
-async def _switch(context: RunContext, queue: str, *, paused: bool) -> bool:
+async def switch_inside(context: RunContext, queue: str, paused: bool) -> None:
+    """Pause a queue of the hall, or resume it."""
+
     async def question(desk: QueueService) -> Any:
         await desk.switch(queue, paused)
 
+    await ask_inside(context.deployment, question)
+
+
+async def _is_done(request: Awaitable[Any]) -> bool:
     try:
-        await ask_inside(context.deployment, question)
+        await request
     except (Unanswered, SqsRefusal):
         return False
     return True

@@ -5,6 +5,7 @@ group-settles    tasks of a queue in two wings of one replica each, and of one i
                  commit, or are abandoned; others settle them with sends to a topic in a wing. Hall and wings are
                  killed and lose their power all the time, while a tenth of all calls between them is lost: each
                  accepted task has one result that readers of committed messages find
+settle-moves     the same, while two of the queues move between the hall and the wings
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import asyncio
 import itertools
 import random
 from functools import partial
-from typing import Final, final
+from typing import Any, Final, final
 
 from longhall.broker.configuration import PLACEMENT, SHARE
 from longhall.broker.fetch import read_log
@@ -30,7 +31,8 @@ from longhall.records.batch import Record, build_batch, parse_header, read_recor
 from longhall.service import queue_operations as ops
 from longhall.topics.effects import CommitRequest
 from simulation.checkers.exactly_once import ExactlyOnceOracle
-from simulation.checkers.violation import Violation
+from simulation.checkers.violation import Violation, demand
+from simulation.loop import PowerCut
 from simulation.scenarios.cluster_run import FAULTS_S
 from simulation.scenarios.group_halls import MAIN, GroupHalls, break_groups
 from simulation.scenarios.machine import Starter
@@ -43,9 +45,14 @@ FACTS: Final = "facts"  # A topic in a wing.
 WORKERS: Final = 3
 STEPPERS: Final = 2
 LEASE_MS: Final = 2_500
+CANCELLED: Final = 0.1  # The share of moves.
 TIMEOUT_MS: Final = 4_000  # Of a transaction.
 SEND_S: Final = 0.2
 WORK_S: Final = 0.2
+LOSSES: Final = {False: 0.1, True: 0.05}  # By whether queues move: with more of them hardly one does.
+MOVING: Final = ("more", "near")
+MOVE_S: Final = 3.0  # Between two moves of a queue.
+WINGS: Final = 2
 SETTLE_S: Final = 40.0  # After the faults: every lease that a transaction extended has ended.
 DRAIN_LOOKS: Final = 120
 READ_BYTES: Final = 300_000
@@ -170,7 +177,8 @@ class SettleRun:
     """A run of `group-settles`."""
 
     def __init__(self, simulation: Simulation) -> None:
-        self.halls = GroupHalls(simulation, 2)
+        self.halls = GroupHalls(simulation, WINGS)
+        self.halls.late_calls = True
         self.oracle = ExactlyOnceOracle(0.0, 0)
         self.sends = self.acknowledged = 0
         self.closing = False
@@ -214,6 +222,29 @@ class SettleRun:
             if accepted.code is None:
                 self.acknowledged += 1
                 self.oracle.acknowledged(key)
+
+    async def move(self) -> None:
+        """Move the queues between the groups again and again, and cancel some of the moves."""
+        chance = self._simulation.stream("moves")
+        while not self.closing:
+            await asyncio.sleep(chance.expovariate(1 / MOVE_S))
+            main = self.halls.groups[MAIN]
+            queue, target = chance.choice(MOVING), chance.randrange(WINGS + 1)
+            if main.mover is not None and main.host.process is not None:
+                cancels = chance.random() < CANCELLED
+                work = main.mover.cancel(queue) if cancels else main.mover.begin(queue, {0: target})
+                task = main.host.process.start(work)
+                waited: list[asyncio.Future[Any]] = [task, main.host.process.ended]
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                error = task.exception() if task.done() and not task.cancelled() else None
+                if error is not None and not isinstance(error, LonghallError | PowerCut | OSError):
+                    raise error
+
+    def switches(self) -> int:
+        """How often the queues got another owner."""
+        hall = self.halls.groups[MAIN].hall
+        topics = [hall.topic(queue) for queue in MOVING] if hall is not None else []
+        return sum(sum(topic.options.moves.counts.values()) for topic in topics if topic is not None)
 
     async def drain(self) -> int:
         """Let the workers empty the queues, and compare the results; returns their number."""
@@ -272,12 +303,24 @@ def _expect(code: Code | None) -> None:
 
 
 async def group_settles(simulation: Simulation, starter: Starter) -> RunResult:
+    return await _settle(simulation, moves=False)
+
+
+async def settle_moves(simulation: Simulation, starter: Starter) -> RunResult:
+    return await _settle(simulation, moves=True)
+
+
+async def _settle(simulation: Simulation, *, moves: bool) -> RunResult:
     run = SettleRun(simulation)
     await run.make()
     clients = run.start()
-    faults = await break_groups(run.halls, simulation, FAULTS_S * simulation.share)
+    mover = asyncio.ensure_future(run.move()) if moves else None
+    faults = await break_groups(run.halls, simulation, FAULTS_S * simulation.share, LOSSES[moves])
     run.closing = True
     results = await run.drain()
+    if mover is not None:
+        await mover
+        demand(run.switches() > 0 or simulation.share < 1, "no queue has moved")
     for client in clients:
         client.cancel()
     await asyncio.gather(*clients, return_exceptions=True)
@@ -294,4 +337,4 @@ async def group_settles(simulation: Simulation, starter: Starter) -> RunResult:
     )
 
 
-SETTLE_SCENARIOS: Final[dict[str, Scenario]] = {"group-settles": group_settles}
+SETTLE_SCENARIOS: Final[dict[str, Scenario]] = {"group-settles": group_settles, "settle-moves": settle_moves}

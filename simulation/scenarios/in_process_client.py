@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from longhall.broker.queues.service import QueueService
 from longhall.errors import Code, LonghallError
-from simulation.loop import PowerCut
+from simulation.loop import PowerCut, Process
 from simulation.scenarios.machine import Deployment
 from simulation.scenarios.sqs_client import SqsRefusal, Unanswered
 
@@ -36,7 +36,12 @@ async def ask_inside(deployment: Deployment, question: Question) -> Any:
     if found is None:
         raise Unanswered
     process, desk = found
-    task = process.start(question(desk))
+    return await answer_of(process, question(desk))
+
+
+async def answer_of(process: Process, request: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a request that runs in a process, with the same errors."""
+    task = process.start(request)
     await asyncio.wait([task, process.ended], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         task.add_done_callback(_ignore)

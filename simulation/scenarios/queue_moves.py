@@ -1,6 +1,6 @@
 """The scenario `queue-moves`: a FIFO queue moves between a hall and two wings of one replica each.
 
-The groups are killed and lose their power all the time, a tenth of all calls is lost, and clients often ask a group
+The groups are killed and lose their power all the time, calls are lost or arrive late, and clients often ask a group
 that does not serve the queue. Senders repeat what they have no answer to, under the same deduplication id; receivers
 hold their leases across moves, and settle or return with the receipts that they have.
 """
@@ -31,9 +31,10 @@ WINGS: Final = 2
 PARTITIONS: Final = 2
 SENDERS: Final = 4  # Each has two FIFO groups.
 RECEIVERS: Final = 3
-LOSSES: Final = 0.1
+LOSSES: Final = 0.05  # Of the calls, and as many of the replies: with more hardly a queue moves.
 CALM_S: Final = 4.0  # Between two faults.
 SEND_S: Final = 0.3
+FILLINGS: Final = (0, 100, 3_000)  # Bytes of a message: segments become full, and are deleted when all is settled.
 LATE: Final = 0.1  # The share of delayed messages.
 DELAY_MS: Final = 1_000
 MOVE_S: Final = 4.0
@@ -49,6 +50,7 @@ class QueueMoveRun:
 
     def __init__(self, simulation: Simulation) -> None:
         self.halls = GroupHalls(simulation, WINGS)
+        self.halls.late_calls = True
         self.oracle = MovedQueueOracle(QUEUE)
         self.faults = self.moves = 0
         self.closing = False
@@ -80,8 +82,9 @@ class QueueMoveRun:
             key = f"{group}-{sequences[group]}"
             sequences[group] += 1
             self.oracle.sends += 1
+            filling = b" " * chance.choice(FILLINGS)
             message = Outgoing(
-                body=key.encode(), group=group, deduplication_id=key, delay_ms=DELAY_MS if is_late else 0
+                body=key.encode() + filling, group=group, deduplication_id=key, delay_ms=DELAY_MS if is_late else 0
             )
             while True:
                 found = await self._ask(chance, ops.SendMessages(QUEUE, [message]))
@@ -99,8 +102,8 @@ class QueueMoveRun:
             wait_ms = chance.choice((0, 1_000))
             found = await self._ask(chance, ops.ReceiveMessages(QUEUE, 3, wait_ms=wait_ms, lease_ms=LEASE_MS))
             for one in found or ():
-                key = one.body.decode()
-                self.oracle.received(key, one.message_id, asked_s, asked_s + LEASE_MS / 1000)
+                key = key_of(one)
+                self.oracle.received(key, one.message_id, loop.time(), asked_s + LEASE_MS / 1000)
             await asyncio.sleep(chance.uniform(0.05, 3.0))
             for one in found or ():
                 await self._end(chance, one, asked_s + LEASE_MS / 1000)
@@ -111,7 +114,7 @@ class QueueMoveRun:
         kind = chance.random()
         if kind < 0.1:
             return
-        key = one.body.decode()
+        key = key_of(one)
         operation: Operation[list[Code | None]]
         if kind < 0.2:
             operation = ops.ChangeLeases(QUEUE, [(one.receipt, 0)])
@@ -188,7 +191,7 @@ class QueueMoveRun:
             found: list[Delivery] = await self.halls.ask(ops.ReceiveMessages(QUEUE, 10, lease_ms=600_000))
             if not found:
                 break
-            rest.update(one.body.decode() for one in found)
+            rest.update(key_of(one) for one in found)
             await self.halls.ask(ops.SettleMessages(QUEUE, [one.receipt for one in found]))
         self.oracle.account(rest)
 
@@ -215,6 +218,11 @@ class QueueMoveRun:
         hall = self.halls.groups[MAIN].hall
         topic = hall.topic(QUEUE) if hall is not None else None
         return max(topic.options.moves.counts.values(), default=0) if topic is not None else 0
+
+
+def key_of(one: Delivery) -> str:
+    """The key of a message, which its body begins with."""
+    return one.body.decode().rstrip()
 
 
 async def queue_moves(simulation: Simulation, starter: Starter) -> RunResult:

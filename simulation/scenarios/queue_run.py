@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final, final
 
 from longhall.broker.queues.service import QueueService
@@ -105,7 +106,8 @@ class QueueRun:
         self.context.act(consumers.purge_now_and_then(self.context, self.oracle, "purger", law.name, pause_s))
 
     def pause(self, law: Law, pause_s: float) -> None:
-        self.context.act(consumers.pause_now_and_then(self.context, self.oracle, "pauser", law.name, pause_s))
+        switch = partial(consumers.switch_inside, self.context)
+        self.context.act(consumers.pause_now_and_then(self.context, self.oracle, "pauser", law.name, pause_s, switch))
 
 
 def alone(simulation: Simulation, starter: Starter, menu: list[str], laws: list[Law]) -> QueueRun:
