@@ -1,9 +1,9 @@
 """Several replication groups of one replica each: a hall and wings, without doors, coordinator and network.
 
 A group is a hall in a process of its own. It may be killed or lose its power at any moment, and starts again from its
-disk, as a new leader starts from its log. Calls between groups may be lost before or after they are carried out; in some
-scenarios half of those that are lost before arrive seconds later. So a run costs a fraction of one with whole nodes, and
-a fault meets a message between two groups far more often.
+disk, as a new leader starts from its log. Calls between groups may be lost before or after they are carried out; in
+some scenarios half of those that are lost before arrive seconds later. So a run costs a fraction of one with whole
+nodes, and a fault meets a message between two groups far more often.
 """
 
 from __future__ import annotations
