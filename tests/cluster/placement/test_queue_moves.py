@@ -414,7 +414,7 @@ def test_a_move_that_is_refused_behind_the_fence_lets_clients_go_on() -> None:
             fences += 1
             raise LonghallError(Code.INVALID_REQUEST, "its state is too large")
 
-        house.mover._calls.read_state = refuse  # type: ignore[method-assign]
+        house.mover._calls.read_state = refuse  # type: ignore[assignment,method-assign]
         await house.begin(1)
         loop = asyncio.get_running_loop()
         ends_s, open_s = loop.time() + 60.0, 0.0
