@@ -33,10 +33,10 @@ def acknowledged(cluster: Cluster, words: list[str]) -> None:
     assert not failed
 
 
-def readable(bootstrap: str) -> list[str]:
+def readable(bootstrap: str, topic: str = TOPIC) -> list[str]:
     """All messages that a new reader gets."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
-    place = TopicPartition(TOPIC, 0, 0)
+    place = TopicPartition(topic, 0, 0)
     try:
         _, high = consumer.get_watermark_offsets(place, timeout=60)
         consumer.assign([place])
