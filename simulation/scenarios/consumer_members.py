@@ -15,8 +15,8 @@ from longhall.client.hall import Hall
 from longhall.doors.kafka.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    ConsumerGroupHeartbeatTopicPartitions,
 )
+from longhall.doors.kafka.wire.messages.group_assignments import HeartbeatTopic
 from longhall.errors import LonghallError
 from longhall.topics.assignment import Places, assigned, places
 from simulation.checkers.topic_state import OwnershipOracle
@@ -93,7 +93,7 @@ class _Member:
             rebalance_timeout_ms=REBALANCE_MS,
             subscribed_topic_names=self._topics,
             topic_partitions=[
-                ConsumerGroupHeartbeatTopicPartitions(topic_id=topic_id, partitions=list(numbers))
+                HeartbeatTopic(topic_id=topic_id, partitions=list(numbers))
                 for topic_id, numbers in assigned(self._owned)
             ],
         )

@@ -17,9 +17,9 @@ from longhall.doors.kafka.wire.messages.commits import (
 from longhall.doors.kafka.wire.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatTopicPartitions,
 )
 from longhall.doors.kafka.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
+from longhall.doors.kafka.wire.messages.group_assignments import HeartbeatTopic
 from longhall.node.assembly import Node
 from tests.doors.kafka.asking import ask
 from tests.doors.two_nodes import two_nodes
@@ -111,7 +111,7 @@ async def test_refusals_and_versions(tmp_path: Path) -> None:
         assert wrong.error_code == INVALID_REGULAR_EXPRESSION
         assert "(a" in wrong.error_message
         assert (await join(node, "x", server_assignor="best")).error_code == UNSUPPORTED_ASSIGNOR
-        owned = [ConsumerGroupHeartbeatTopicPartitions(topic_id=bytes(16), partitions=[0])]
+        owned = [HeartbeatTopic(topic_id=bytes(16), partitions=[0])]
         assert (await join(node, "x", topic_partitions=owned)).error_code == INVALID_REQUEST
         unknown = (await ask(node, ConsumerGroupDescribeRequest(group_ids=["none"]), 1)).groups[0]
         assert (unknown.error_code, unknown.group_id) == (GROUP_ID_NOT_FOUND, "none")

@@ -6,13 +6,12 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.wire.messages.consumer_groups import (
-    ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupDescribeResponseGroup,
     ConsumerGroupDescribeResponseMember,
-    ConsumerGroupDescribeTopicPartitions,
 )
+from longhall.doors.kafka.wire.messages.group_assignments import DescribedAssignment, DescribedTopic
 from longhall.errors import Code
 from longhall.topics.assignment import Assigned
 from longhall.topics.views import ConsumerMemberDescription
@@ -62,12 +61,12 @@ def _member(door: Door, described: ConsumerMemberDescription) -> ConsumerGroupDe
     )
 
 
-def _assignment(door: Door, rows: Assigned) -> ConsumerGroupDescribeAssignment:
+def _assignment(door: Door, rows: Assigned) -> DescribedAssignment:
     """Deleted topics have no name and are left out."""
     named = [(topic_id, door.hall.topic_name(topic_id), partitions) for topic_id, partitions in rows]
-    return ConsumerGroupDescribeAssignment(
+    return DescribedAssignment(
         topic_partitions=[
-            ConsumerGroupDescribeTopicPartitions(topic_id=topic_id, topic_name=name, partitions=list(partitions))
+            DescribedTopic(topic_id=topic_id, topic_name=name, partitions=list(partitions))
             for topic_id, name, partitions in named
             if name
         ]

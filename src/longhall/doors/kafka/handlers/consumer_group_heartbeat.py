@@ -6,11 +6,10 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.wire.messages.consumer_groups import (
-    ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    ConsumerGroupHeartbeatTopicPartitions,
 )
+from longhall.doors.kafka.wire.messages.group_assignments import HeartbeatAssignment, HeartbeatTopic
 from longhall.topics.assignment import Assigned
 from longhall.topics.effects import ConsumerHeartbeat
 
@@ -48,10 +47,9 @@ async def handle(door: Door, request: ConsumerGroupHeartbeatRequest, call: Call)
     )
 
 
-def _assignment(rows: Assigned) -> ConsumerGroupHeartbeatAssignment:
-    return ConsumerGroupHeartbeatAssignment(
+def _assignment(rows: Assigned) -> HeartbeatAssignment:
+    return HeartbeatAssignment(
         topic_partitions=[
-            ConsumerGroupHeartbeatTopicPartitions(topic_id=topic_id, partitions=list(partitions))
-            for topic_id, partitions in rows
+            HeartbeatTopic(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in rows
         ]
     )

@@ -7,13 +7,12 @@ from longhall.doors.kafka.authorized_operations import operations_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.messages.group_assignments import DescribedAssignment, DescribedTopic
 from longhall.doors.kafka.wire.messages.share_groups import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
-    ShareGroupDescribeResponseAssignment,
     ShareGroupDescribeResponseGroup,
     ShareGroupDescribeResponseMember,
-    ShareGroupDescribeResponseTopic,
 )
 from longhall.errors import Code
 from longhall.topics.share_groups import ASSIGNOR, ShareMember
@@ -56,9 +55,9 @@ def _member(member: ShareMember) -> ShareGroupDescribeResponseMember:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.topics),
-        assignment=ShareGroupDescribeResponseAssignment(
+        assignment=DescribedAssignment(
             topic_partitions=[
-                ShareGroupDescribeResponseTopic(topic_id=topic_id, topic_name=name, partitions=list(range(count)))
+                DescribedTopic(topic_id=topic_id, topic_name=name, partitions=list(range(count)))
                 for topic_id, name, count in member.assigned
             ]
         ),

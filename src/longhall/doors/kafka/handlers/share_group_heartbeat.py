@@ -5,11 +5,10 @@ from __future__ import annotations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.messages.group_assignments import HeartbeatAssignment, HeartbeatTopic
 from longhall.doors.kafka.wire.messages.share_groups import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
-    ShareGroupHeartbeatResponseAssignment,
-    ShareGroupHeartbeatResponseTopic,
 )
 from longhall.errors import LonghallError
 from longhall.topics.share_groups import Assignment, ShareHeartbeat
@@ -38,10 +37,9 @@ async def handle(door: Door, request: ShareGroupHeartbeatRequest, call: Call) ->
     )
 
 
-def _assignment(assigned: Assignment) -> ShareGroupHeartbeatResponseAssignment:
-    return ShareGroupHeartbeatResponseAssignment(
+def _assignment(assigned: Assignment) -> HeartbeatAssignment:
+    return HeartbeatAssignment(
         topic_partitions=[
-            ShareGroupHeartbeatResponseTopic(topic_id=topic_id, partitions=list(range(count)))
-            for topic_id, _, count in assigned
+            HeartbeatTopic(topic_id=topic_id, partitions=list(range(count))) for topic_id, _, count in assigned
         ]
     )

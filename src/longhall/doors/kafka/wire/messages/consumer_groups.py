@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from longhall.doors.kafka.wire.schema import Message, array, boolean, int8, int16, int32, string, structure, uuid
-
-
-class ConsumerGroupHeartbeatTopicPartitions(Message):
-    topic_id: bytes = uuid("0+")
-    partitions: list[int] = array("0+", "int32")
+from longhall.doors.kafka.wire.messages.group_assignments import (
+    DescribedAssignment,
+    HeartbeatAssignment,
+    HeartbeatTopic,
+)
+from longhall.doors.kafka.wire.schema import Message, array, boolean, int8, int16, int32, string, structure
 
 
 class ConsumerGroupHeartbeatRequest(Message, flexible=0):
@@ -22,13 +22,7 @@ class ConsumerGroupHeartbeatRequest(Message, flexible=0):
     subscribed_topic_names: list[str] | None = array("0+", "string", null="0+")
     subscribed_topic_regex: str | None = string("1+", null="1+", default=None)
     server_assignor: str | None = string("0+", null="0+", default=None)
-    topic_partitions: list[ConsumerGroupHeartbeatTopicPartitions] | None = array(
-        "0+", ConsumerGroupHeartbeatTopicPartitions, null="0+"
-    )
-
-
-class ConsumerGroupHeartbeatAssignment(Message):
-    topic_partitions: list[ConsumerGroupHeartbeatTopicPartitions] = array("0+", ConsumerGroupHeartbeatTopicPartitions)
+    topic_partitions: list[HeartbeatTopic] | None = array("0+", HeartbeatTopic, null="0+")
 
 
 class ConsumerGroupHeartbeatResponse(Message, flexible=0):
@@ -40,7 +34,7 @@ class ConsumerGroupHeartbeatResponse(Message, flexible=0):
     member_id: str | None = string("0+", null="0+", default=None)
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
-    assignment: ConsumerGroupHeartbeatAssignment | None = structure("0+", ConsumerGroupHeartbeatAssignment, null="0+")
+    assignment: HeartbeatAssignment | None = structure("0+", HeartbeatAssignment, null="0+")
 
 
 class ConsumerGroupDescribeRequest(Message, flexible=0):
@@ -48,16 +42,6 @@ class ConsumerGroupDescribeRequest(Message, flexible=0):
 
     group_ids: list[str] = array("0+", "string")
     include_authorized_operations: bool = boolean("0+")
-
-
-class ConsumerGroupDescribeTopicPartitions(Message):
-    topic_id: bytes = uuid("0+")
-    topic_name: str = string("0+")
-    partitions: list[int] = array("0+", "int32")
-
-
-class ConsumerGroupDescribeAssignment(Message):
-    topic_partitions: list[ConsumerGroupDescribeTopicPartitions] = array("0+", ConsumerGroupDescribeTopicPartitions)
 
 
 class ConsumerGroupDescribeResponseMember(Message):
@@ -69,8 +53,8 @@ class ConsumerGroupDescribeResponseMember(Message):
     client_host: str = string("0+")
     subscribed_topic_names: list[str] = array("0+", "string")
     subscribed_topic_regex: str | None = string("0+", null="0+", default=None)
-    assignment: ConsumerGroupDescribeAssignment = structure("0+", ConsumerGroupDescribeAssignment)
-    target_assignment: ConsumerGroupDescribeAssignment = structure("0+", ConsumerGroupDescribeAssignment)
+    assignment: DescribedAssignment = structure("0+", DescribedAssignment)
+    target_assignment: DescribedAssignment = structure("0+", DescribedAssignment)
     member_type: int = int8("1+", default=-1)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from longhall.doors.kafka.wire.schema import Message, array, boolean, int16, int32, string, structure, uuid
+from longhall.doors.kafka.wire.messages.group_assignments import DescribedAssignment, HeartbeatAssignment
+from longhall.doors.kafka.wire.schema import Message, array, boolean, int16, int32, string, structure
 
 
 class ShareGroupHeartbeatRequest(Message, flexible=0):
@@ -15,15 +16,6 @@ class ShareGroupHeartbeatRequest(Message, flexible=0):
     subscribed_topic_names: list[str] | None = array("0+", "string", null="0+", default=None)
 
 
-class ShareGroupHeartbeatResponseTopic(Message):
-    topic_id: bytes = uuid("0+")
-    partitions: list[int] = array("0+", "int32")
-
-
-class ShareGroupHeartbeatResponseAssignment(Message):
-    topic_partitions: list[ShareGroupHeartbeatResponseTopic] = array("0+", ShareGroupHeartbeatResponseTopic)
-
-
 class ShareGroupHeartbeatResponse(Message, flexible=0):
     """The epoch of the member, and its assignment where it is new."""
 
@@ -33,9 +25,7 @@ class ShareGroupHeartbeatResponse(Message, flexible=0):
     member_id: str | None = string("0+", null="0+", default=None)
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
-    assignment: ShareGroupHeartbeatResponseAssignment | None = structure(
-        "0+", ShareGroupHeartbeatResponseAssignment, null="0+"
-    )
+    assignment: HeartbeatAssignment | None = structure("0+", HeartbeatAssignment, null="0+")
 
 
 class ShareGroupDescribeRequest(Message, flexible=0):
@@ -45,16 +35,6 @@ class ShareGroupDescribeRequest(Message, flexible=0):
     include_authorized_operations: bool = boolean("0+")
 
 
-class ShareGroupDescribeResponseTopic(Message):
-    topic_id: bytes = uuid("0+")
-    topic_name: str = string("0+")
-    partitions: list[int] = array("0+", "int32")
-
-
-class ShareGroupDescribeResponseAssignment(Message):
-    topic_partitions: list[ShareGroupDescribeResponseTopic] = array("0+", ShareGroupDescribeResponseTopic)
-
-
 class ShareGroupDescribeResponseMember(Message):
     member_id: str = string("0+")
     rack_id: str | None = string("0+", null="0+", default=None)
@@ -62,7 +42,7 @@ class ShareGroupDescribeResponseMember(Message):
     client_id: str = string("0+")
     client_host: str = string("0+")
     subscribed_topic_names: list[str] = array("0+", "string")
-    assignment: ShareGroupDescribeResponseAssignment = structure("0+", ShareGroupDescribeResponseAssignment)
+    assignment: DescribedAssignment = structure("0+", DescribedAssignment)
 
 
 class ShareGroupDescribeResponseGroup(Message):
