@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import http.client
 import ssl
-from collections.abc import Mapping
-from typing import Final, TypeVar, final
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol, TypeVar, final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -25,6 +25,15 @@ TIMEOUT_S: Final = 30.0
 _DIGEST: Final = "crc32c"
 
 _T = TypeVar("_T")
+
+
+class ListPage(Protocol):
+    """A page of a list in JSON."""
+
+    next: str  # What the request for the page behind it says as `after`; empty on the last one.
+
+
+_Paged = TypeVar("_Paged", bound=ListPage)
 _ADVICE: Final = {
     "unknown-queue": "`longhall queue list` shows what there is",
     "unknown-exchange": "`longhall exchange list` shows what there is",
@@ -72,6 +81,16 @@ class ApiClient:
         """Send one request and decode the response. `wait_s` is how long the node may block on purpose."""
         body = None if value is None else msgspec.json.encode(value)
         return self._decoded(self._raw(method, path, body, JSON, query, wait_s), shape)
+
+    def pages(self, path: str, shape: type[_Paged], query: Mapping[str, object]) -> Iterator[_Paged]:
+        """All pages of a list, from the first to the last."""
+        after = ""
+        while True:
+            page = self.ask("GET", path, shape, query={**query, "after": after})
+            yield page
+            after = page.next
+            if not after:
+                return
 
     def give(
         self, method: str, path: str, data: bytes, shape: type[_T], query: Mapping[str, object] | None = None

@@ -23,7 +23,6 @@ from longhall.cli.output import (
     show_facts,
     show_json,
     show_outcome,
-    show_rows,
 )
 from longhall.cli.queue_placement import placement
 from longhall.cli.queue_settings import (
@@ -36,7 +35,7 @@ from longhall.cli.queue_settings import (
     with_settings,
 )
 from longhall.cli.timestamps import show_timestamp
-from longhall.cli.watch import WatchOption, watch
+from longhall.cli.watch import WatchOption, show, watch
 
 if TYPE_CHECKING:
     from longhall.cli.api_client import ApiClient
@@ -72,24 +71,14 @@ def list_queues(
 
     client = options.open_client()
     nothing = "there are no queues; `longhall queue create NAME` makes one"
-    if watching:
-        watch(lambda: (_rows(client, prefix), _LIST), options.output, nothing)
-    else:
-        show_rows(_rows(client, prefix), _LIST, options.output, nothing)
+    show(lambda: (_rows(client, prefix), _LIST), options.output, nothing, watching)
 
 
 def _rows(client: ApiClient, prefix: str) -> list[Row]:
     from longhall.console.api.queues import PAGE_MAX, QueuePage
 
-    rows: list[Row] = []
-    after = ""
-    while True:
-        query = {"prefix": prefix, "limit": PAGE_MAX, "after": after}
-        page = client.ask("GET", "queues", QueuePage, query=query)
-        rows += [_row(queue) for queue in page.queues]
-        if not page.next:
-            return rows
-        after = page.next
+    pages = client.pages("queues", QueuePage, {"prefix": prefix, "limit": PAGE_MAX})
+    return [_row(queue) for page in pages for queue in page.queues]
 
 
 def _row(queue: QueueRow) -> Row:

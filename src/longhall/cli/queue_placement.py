@@ -1,19 +1,16 @@
-"""`longhall queue placement`: move a queue to another replication group while clients go on."""
+"""`longhall queue placement`: move a queue to another replication group while clients continue."""
 
 from __future__ import annotations
 
-import time
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from longhall.cli.completion import complete_queue
-from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
 from longhall.cli.output import show_outcome
-
-LOOK_S: Final = 0.3
+from longhall.cli.placement_change import change_placement, check_one
 
 
 @with_option_groups
@@ -29,21 +26,9 @@ def placement(
 
     `longhall cluster moves` shows the progress, `longhall cluster map` where queues are.
     """
-    if sum((bool(wanted), bool(group), cancel)) != 1:
-        raise CommandError("give a placement, --group GROUP, or --cancel", Exit.USAGE)
-    from longhall.cli.cluster.partition_moves import moves_under_way
-    from longhall.cli.cluster.status import ask
-    from longhall.console.api.partition_moves import MovesBegun
-
-    client = options.open_client()
-    ask(client.place.address)  # Says so if the node is alone.
-    path = f"queues/{queue}/placement"
-    if cancel:
-        begun = client.ask("DELETE", path, MovesBegun)
-    else:
-        begun = client.ask("PUT", path, MovesBegun, {"placement": wanted} if wanted else {"group": group})
-    while wait and any(move["topic"] == queue for move in moves_under_way(client)):
-        time.sleep(LOOK_S)
+    check_one(wanted, bool(group), cancel, "--group GROUP")
+    body = {"placement": wanted} if wanted else {"group": group}
+    begun = change_placement(options, "queues", queue, None if cancel else body, wait)
     if cancel:
         said = f"the move of {queue} is cancelled" if begun.partitions else f"{queue} does not move, or has moved"
     elif not begun.partitions:

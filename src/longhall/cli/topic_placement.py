@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -12,8 +11,7 @@ from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
 from longhall.cli.output import show_outcome
-
-LOOK_S: Final = 0.3
+from longhall.cli.placement_change import change_placement, check_one
 
 
 @with_option_groups
@@ -34,22 +32,9 @@ def placement(
 
     `longhall cluster moves` shows the progress, `longhall cluster map` where partitions are.
     """
-    if sum((bool(wanted), bool(partition), cancel)) != 1:
-        raise CommandError("give a placement, --partition NUMBER=GROUP, or --cancel", Exit.USAGE)
-    from longhall.cli.cluster.partition_moves import moves_under_way
-    from longhall.cli.cluster.status import ask
-    from longhall.console.api.partition_moves import MovesBegun
-
-    client = options.open_client()
-    ask(client.place.address)  # Says so if the node is alone.
-    path = f"topics/{topic}/placement"
-    if cancel:
-        begun = client.ask("DELETE", path, MovesBegun)
-    else:
-        body = {"placement": wanted} if wanted else {"partitions": _groups(partition or [])}
-        begun = client.ask("PUT", path, MovesBegun, body)
-    while wait and any(move["topic"] == topic for move in moves_under_way(client)):
-        time.sleep(LOOK_S)
+    check_one(wanted, bool(partition), cancel, "--partition NUMBER=GROUP")
+    body: dict[str, object] = {"placement": wanted} if wanted else {"partitions": _groups(partition or [])}
+    begun = change_placement(options, "topics", topic, None if cancel else body, wait)
     count = f"{begun.partitions} partition{'s' * (begun.partitions != 1)}"
     if cancel:
         said = f"the moves of {count} are cancelled"

@@ -19,6 +19,15 @@ WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Refresh every 
 Look = Callable[[], tuple[Sequence[Row], Sequence[Column]]]
 
 
+def show(look: Look, output: Format, nothing: str, watching: bool) -> None:
+    """Show the result of `look` once, or again and again until interrupted."""
+    if watching:
+        watch(look, output, nothing)
+        return
+    rows, columns = look()
+    show_rows(rows, columns, output, nothing)
+
+
 def watch(look: Look, output: Format, nothing: str, rounds: int = 0) -> None:
     """Show the result of `look` every two seconds; `rounds` ends it after so many."""
     if output is Format.TABLE and sys.stdout.isatty():

@@ -9,8 +9,8 @@ import typer
 from longhall.cli.cluster.status import ask
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
-from longhall.cli.output import Row, columns, short_size, show_rows
-from longhall.cli.watch import WatchOption, watch
+from longhall.cli.output import Row, columns, short_size
+from longhall.cli.watch import WatchOption, show
 
 if TYPE_CHECKING:
     from longhall.cli.api_client import ApiClient
@@ -39,24 +39,14 @@ def cluster_map(
     client = options.open_client()
     ask(client.place.address)  # Says so if the node is alone.
     nothing = f"there is no topic or queue {prefix}..." if prefix else "there are no topics and no queues"
-    if watching:
-        watch(lambda: (_rows(client, prefix), _COLUMNS), options.output, nothing)
-    else:
-        show_rows(_rows(client, prefix), _COLUMNS, options.output, nothing)
+    show(lambda: (_rows(client, prefix), _COLUMNS), options.output, nothing, watching)
 
 
 def _rows(client: ApiClient, prefix: str) -> list[Row]:
     from longhall.cluster.placement.cluster_map import PAGE_TOPICS_MAX, MapPage
 
-    rows: list[Row] = []
-    after = ""
-    while True:
-        query = {"prefix": prefix, "after": after, "limit": PAGE_TOPICS_MAX}
-        page = client.ask("GET", "cluster/map", MapPage, query=query)
-        rows += [_row(one) for one in page.partitions]
-        if not page.next:
-            return rows
-        after = page.next
+    pages = client.pages("cluster/map", MapPage, {"prefix": prefix, "limit": PAGE_TOPICS_MAX})
+    return [_row(one) for page in pages for one in page.partitions]
 
 
 def _row(one: MappedPartition) -> Row:

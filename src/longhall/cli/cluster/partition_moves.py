@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from longhall.cli.cluster.status import ask
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
-from longhall.cli.output import Row, columns, short_size, show_rows
-from longhall.cli.watch import WatchOption, watch
+from longhall.cli.output import Row, columns, short_size
+from longhall.cli.watch import WatchOption, show
 
 if TYPE_CHECKING:
     from longhall.cli.api_client import ApiClient
@@ -30,10 +30,7 @@ def moves(options: ApiOptions, watching: WatchOption = False) -> None:
     """
     client = options.open_client()
     ask(client.place.address)  # Says so if the node is alone.
-    if watching:
-        watch(lambda: (moves_under_way(client), _COLUMNS), options.output, _NOTHING)
-    else:
-        show_rows(moves_under_way(client), _COLUMNS, options.output, _NOTHING)
+    show(lambda: (moves_under_way(client), _COLUMNS), options.output, _NOTHING, watching)
 
 
 def moves_under_way(client: ApiClient) -> list[Row]:
