@@ -22,27 +22,12 @@ from longhall.broker.hall import Hall
 from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.pending import Pending
 from longhall.broker.queues.service import QueueService
-from longhall.broker.recovery import recover
+from longhall.broker.recovery import Identity, recover
 from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
-from longhall.cluster.membership.liveness import Liveness
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.rpc.operation import Operation
-from longhall.console.api.access import access_routes
-from longhall.console.api.accounts import AccountHandlers
-from longhall.console.api.groups import GROUP_ROUTES
-from longhall.console.api.hosts import HOST_ROUTES
-from longhall.console.api.keys import KEY_ROUTES
-from longhall.console.api.limits import LIMIT_ROUTES
-from longhall.console.api.recovery import recovery_routes
-from longhall.console.api.routes import ROUTES
-from longhall.console.api.scrub import SCRUB_ROUTES
-from longhall.console.api.service import Api
-from longhall.console.api.upgrade import UPGRADE_ROUTES
-from longhall.console.http import HttpServer
 from longhall.console.metrics import Registry, labels
-from longhall.console.routes import open_console
-from longhall.console.sources import DoorStatus
 from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.door import Door
@@ -50,8 +35,7 @@ from longhall.front.admission import Budget
 from longhall.front.audit import AuditTrail
 from longhall.front.authenticator import NONE, REQUIRED
 from longhall.front.guard import AccessGuard
-from longhall.node import cluster_view
-from longhall.node.addresses import DOORS, Address, parse_address
+from longhall.node.addresses import DOORS, Address
 from longhall.node.authentication import NodeAuthentication
 from longhall.node.broker_configurations import BrokerConfigurationFollower
 from longhall.node.client_limits import NodeLimits
@@ -59,7 +43,9 @@ from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import known_of
 from longhall.node.data_directory import identity_of_leader, identity_of_lone_node, tell_recovery
 from longhall.node.directory_follower import DirectoryFollower
+from longhall.node.exposure import closed_api
 from longhall.node.group_process import PARTITIONS_APART
+from longhall.node.http_door import HttpDoor
 from longhall.node.join_state import JoinState
 from longhall.node.management_doors import ManagementDoors
 from longhall.node.memory_shares import shares_of
@@ -67,7 +53,6 @@ from longhall.node.message_doors import BrokerParts, FrontParts, MessageDoors
 from longhall.node.metrics import collect_metrics
 from longhall.node.operations import register_node_operations
 from longhall.node.readiness import DRAINING, Readiness
-from longhall.node.recovery_view import NodeRecovery
 from longhall.node.room_settings import options_of
 from longhall.node.scaler import scaler_of
 from longhall.node.scrubs import NodeScrubs, papers_of
@@ -76,7 +61,6 @@ from longhall.node.settings import Settings
 from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls
 from longhall.node.topic_writers import TopicWriters
-from longhall.node.web_login import web_login
 from longhall.node.workers import Workers
 from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
@@ -114,17 +98,8 @@ class Node:
         self.known = known_of(world, settings)
         self.colleagues = colleagues  # The view of the other workers; None for a node without workers.
         self.keeps = colleagues is None or colleagues.leads_here  # True if this process owns the data directory.
-        if place is not None:
-            identity = place.identity
-        else:
-            identity = identity_of_lone_node(world, settings) if self.keeps else identity_of_leader(world, settings)
-        options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
-        if place is not None and place.wing is not None:
-            number = place.wing.number
-            options = msgspec.structs.replace(options, wing=number, first_partition=number * PARTITIONS_APART + 1)
-        self.hall = Hall(world, options)
-        self.hall.hall_id = identity.hall_id
-        self.hall.queue_secret = bytes.fromhex(identity.secret)
+        identity = _identity_of(world, settings, place, self.keeps)
+        self.hall = _hall_of(world, settings, place, identity)
         self._coordinator = GroupCoordinator(self.hall)
         self._transactor = TransactionCoordinator(self.hall, self._coordinator)
         self.queues = QueueService(self.hall)
@@ -146,12 +121,7 @@ class Node:
         sealing = seal_messages(
             self.hall, self.broker, self.service, sessions, self.known.keys, self._call_catalogue, directory
         )
-        steps = GroupSteps(self._transactor)
-        GroupSettles(self.hall, self.queues, steps).register(self.broker)
-        ExchangeService(self.hall, self.queues, self.service, steps).register(self.broker)
-        PolicyService(self.hall, self.queues, self.service).register(self.broker)
-        AccountService(self.hall).register(self.broker)
-        AccessService(self.hall).register(self.broker)
+        self._register_services()
         self.authentication = NodeAuthentication(
             world, settings, directory, self.hall.queue_secret, self.known.credentials, audit
         )
@@ -163,12 +133,13 @@ class Node:
         shares = shares_of(settings.memory_bytes)
         budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
         self.limits = limits = NodeLimits(self.hall, self.broker, directory, self._call_catalogue)
+        front = FrontParts(self.guard, self.authentication, sealing, limits, budget)
         self.doors = MessageDoors(
             settings,
             BrokerParts(self.hall, self._coordinator, self._transactor),
             self.service,
             sessions,
-            FrontParts(self.guard, self.authentication, sealing, limits, budget),
+            front,
         )
         if settings.usage:
             self.writers.write_usage(self.kafka_door, self.doors.connections())
@@ -181,34 +152,27 @@ class Node:
         self._management = ManagementDoors(
             self, self.doors.amqp, budget, closed_api(settings, settings.management), limits.rates
         )
-        accounts = AccountHandlers(self.authentication.secrets, world.clock)
-        own_routes = (*ROUTES, *LIMIT_ROUTES, *accounts.routes(), *access_routes(self.guard))
-        routes = (*own_routes, *UPGRADE_ROUTES, *SCRUB_ROUTES, *KEY_ROUTES, *self._management.routes)
-        logins = self.authentication.door("http", settings.http)
-        closed = closed_api(settings, settings.http)
-        pages = web_login(world, settings, self.hall.queue_secret, logins, budget, self._call_catalogue)
-        api = Api(
-            self.service, routes, budget, logins, closed, access=self.guard, rates=limits.rates, sessions=pages.sessions
+        self._http = HttpDoor(
+            world,
+            settings,
+            self.hall,
+            self.service,
+            front,
+            self.status,
+            registry,
+            self._call_catalogue,
+            self._management.routes,
         )
-        per_address_max = settings.connections_per_address_max
-        self._console: HttpServer = open_console(self.status, world.clock, registry, api, per_address_max)
-        self._console.serve_also(pages)
         self.status.doors = [
             *self.doors.sources(),
-            self._http_status,
+            self._http.status,
             self._management.management_status,
             self._management.prometheus_status,
         ]
         self.cluster_node = ClusterNode(self, place) if place is not None else None  # None for a lone node.
         if self.cluster_node is not None:
             readiness.serve(self.cluster_node.peers, self.cluster_node)
-            liveness = Liveness(self.cluster_node.peers)
-            self._console.show("/cluster", partial(cluster_view.answer, self.cluster_node, liveness))
-            registry.collect(partial(cluster_view.families_of, self.cluster_node, liveness))
-            api.answer_also(HOST_ROUTES)
-            api.answer_also(recovery_routes(NodeRecovery(self.cluster_node.recovery)))
-            if self.cluster_node.wings is not None:
-                api.answer_also(GROUP_ROUTES)
+            self._http.serve_cluster(self.cluster_node)
         main = self.cluster_node.main if self.cluster_node is not None else None
         self._configurations = BrokerConfigurationFollower(
             self.hall, self.service.dispatch if main is None else main.call, is_group=main is not None
@@ -223,11 +187,20 @@ class Node:
             scrubs.serve(self.cluster_node.peers)
             self._management.managed.serve(self.cluster_node.peers)
         if colleagues is not None:
-            registry.others = colleagues.others_metrics
-            self._console.show("/metrics", partial(colleagues.show_metrics, registry))
+            self._http.serve_workers(colleagues)
             peers = colleagues.attach(self)
             readiness.serve(peers)
             self._management.managed.serve(peers)
+
+    def _register_services(self) -> None:
+        """Have the broker of this process carry out what the leader of a hall does, beside the operations of queues."""
+        hall, queues, broker = self.hall, self.queues, self.broker
+        steps = GroupSteps(self._transactor)
+        GroupSettles(hall, queues, steps).register(broker)
+        ExchangeService(hall, queues, self.service, steps).register(broker)
+        PolicyService(hall, queues, self.service).register(broker)
+        AccountService(hall).register(broker)
+        AccessService(hall).register(broker)
 
     async def start(self, on_failure: Callable[[OSError], None]) -> None:
         """Recover and open the doors. OSError or LonghallError if that is not possible."""
@@ -294,9 +267,8 @@ class Node:
         await self.doors.open(self.tls)
         self.addresses.update(self.doors.addresses)
         management, prometheus = await self._management.open()
-        http = parse_address(self.settings.http)
-        port = await self._console.start(self.tls.network_of("http"), http.host, http.port)
-        self.addresses.update(management=management, prometheus=prometheus, http=Address(http.host, port))
+        http = await self._http.open(self.tls)
+        self.addresses.update(management=management, prometheus=prometheus, http=http)
         self._scaler.http = str(self.http)
 
     @property
@@ -322,9 +294,6 @@ class Node:
     def door_addresses(self) -> dict[str, str]:
         """Where every door listens, as text, by its name in the settings."""
         return {door: str(address) for door, address in self.addresses.items()}
-
-    def _http_status(self) -> DoorStatus:
-        return DoorStatus("http", self._console.connection_count, self._console.refused.count)
 
     def _view_queue(self, name: str) -> QueueView | None:
         return self.service.view(name)
@@ -370,7 +339,7 @@ class Node:
         drain_s = self.settings.drain_ms / 1000
         await asyncio.gather(
             self.doors.drain(drain_s),
-            self._console.drain(drain_s),
+            self._http.drain(drain_s),
             self._management.drain(drain_s),
         )
         await self.writers.stop()  # Again, for what clients did meanwhile.
@@ -407,7 +376,7 @@ class Node:
         await asyncio.sleep(0)
 
     def _close_consoles(self) -> None:
-        self._console.close()
+        self._http.close()
         self._management.close()
 
     def let_go(self) -> None:
@@ -439,8 +408,19 @@ def _authenticates(directory: Directory, mode: str) -> bool:
     return mode == REQUIRED or (mode != NONE and (bool(directory.accounts.users) or not directory.known))
 
 
-def closed_api(settings: Settings, address: str) -> str:
-    """Why an API at this address refuses all requests; empty if it serves them."""
-    if settings.credentials or settings.authentication != "none" or parse_address(address).is_loopback:
-        return ""
-    return "the API is open on loopback only, or to users who log in: this node was started with authentication = none"
+def _identity_of(world: World, settings: Settings, place: JoinState | None, keeps: bool) -> Identity:
+    """The identity of the data directory. A worker that does not own the directory reads that of the leader."""
+    if place is not None:
+        return place.identity
+    return identity_of_lone_node(world, settings) if keeps else identity_of_leader(world, settings)
+
+
+def _hall_of(world: World, settings: Settings, place: JoinState | None, identity: Identity) -> Hall:
+    options = msgspec.structs.replace(options_of(settings), shards=identity.shards)
+    if place is not None and place.wing is not None:
+        number = place.wing.number
+        options = msgspec.structs.replace(options, wing=number, first_partition=number * PARTITIONS_APART + 1)
+    hall = Hall(world, options)
+    hall.hall_id = identity.hall_id
+    hall.queue_secret = bytes.fromhex(identity.secret)
+    return hall

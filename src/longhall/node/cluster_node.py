@@ -149,51 +149,61 @@ class ClusterNode:
         self.resizer: PlacedResizer | None = None
         self.main: GroupClient | None = None  # in a wing, the client of the main hall.
         if place.wing is None:
-            self.group_directory = GroupReconciler(
-                hall,
-                self.session,
-                place.root,
-                place.member_file.life,
-                place.secrets,
-                confirming.confirm,
-                spreads=node.settings.default_placement == "spread",
-            )
-            hall.wings = self.group_directory
-            self.group_directory.on_known = self._remember_wings
-            self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
-            self.map = ClusterMap(hall, self.session, self.group_directory)
-            automatic = node.settings.balance_automatic
-            rate = node.settings.copy_bytes_a_second
-            self.mover = PartitionMover(hall, self.group_directory, confirming.confirm, rate)
-            TopicPlacements(hall, self.group_directory, self.mover).register(node.broker)
-            partitions = PartitionBalancer(hall, self.group_directory, self.mover, automatic=automatic)
-            self.balancer = GroupBalancer(hall, self.group_directory, partitions, automatic=automatic)
-            assert node.service.sessions is not None
-            placed = PlacedQueues(self.group_directory, partial(placed_queue, hall), node.service.sessions)
-            node.service.place(placed)
-            self.resizer = PlacedResizer(hall, self.group_directory, node.queues.resizer)
-            node.queues.consumers.join(HallQueueEnds(node.service))
-            node.queues.outbox.connect(OutboxCalls(node.service.dispatch))
-            QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
-            coordinator = CoordinatorSide(hall, node.kafka_door.transactor, confirming.confirm)
-            node.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
-            node.registry.others = self._others_metrics
+            self._serve_hall(node, confirming)
         else:
-            number = place.wing.number * WING_STEP + place.node
-            self.main = GroupClient(
-                world, number, place.member_file.life, place.root, "the hall", place.secrets, begins=False
-            )
-            self._wings_changed({place.wing.name: place.wing})
-            self._store_topics(GroupTopics(hall, node.queues))
-            transactions = GroupSide(hall, self.main)
-            hall.transaction_verifier = TransactionVerification(hall, transactions)
-            node.broker.also(WriteMarkers, lambda op, caller: transactions.write(op))
-            node.broker.also(SettleInTransaction, lambda op, caller: transactions.settle(op))
-            node.broker.also(AppendInTransaction, lambda op, caller: append_in_transaction(hall, op.batch))
-            node.be_group(number, self.main)
-            node.queues.consumers.join(GroupQueueEnds(self.main.call))
-            node.queues.outbox.connect(OutboxCalls(self.main.call))
-            self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
+            self._serve_group(node, place.wing)
+
+    def _serve_hall(self, node: Node, confirming: LeadershipCheck) -> None:
+        """As a node of the main hall: know the wings, and place what they have."""
+        hall, place = node.hall, self.place
+        self.group_directory = GroupReconciler(
+            hall,
+            self.session,
+            place.root,
+            place.member_file.life,
+            place.secrets,
+            confirming.confirm,
+            spreads=node.settings.default_placement == "spread",
+        )
+        hall.wings = self.group_directory
+        self.group_directory.on_known = self._remember_wings
+        self.wings = GroupAdministration(self.group_directory, self.hosts, place.root, self.session)
+        self.map = ClusterMap(hall, self.session, self.group_directory)
+        automatic = node.settings.balance_automatic
+        rate = node.settings.copy_bytes_a_second
+        self.mover = PartitionMover(hall, self.group_directory, confirming.confirm, rate)
+        TopicPlacements(hall, self.group_directory, self.mover).register(node.broker)
+        partitions = PartitionBalancer(hall, self.group_directory, self.mover, automatic=automatic)
+        self.balancer = GroupBalancer(hall, self.group_directory, partitions, automatic=automatic)
+        assert node.service.sessions is not None
+        placed = PlacedQueues(self.group_directory, partial(placed_queue, hall), node.service.sessions)
+        node.service.place(placed)
+        self.resizer = PlacedResizer(hall, self.group_directory, node.queues.resizer)
+        node.queues.consumers.join(HallQueueEnds(node.service))
+        node.queues.outbox.connect(OutboxCalls(node.service.dispatch))
+        QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
+        coordinator = CoordinatorSide(hall, node.kafka_door.transactor, confirming.confirm)
+        node.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
+        node.registry.others = self._others_metrics
+
+    def _serve_group(self, node: Node, wing: ReplicationGroup) -> None:
+        """As a process of a wing: carry out what the leader of the main hall asks for."""
+        hall, place = node.hall, self.place
+        number = wing.number * WING_STEP + place.node
+        self.main = GroupClient(
+            node.world, number, place.member_file.life, place.root, "the hall", place.secrets, begins=False
+        )
+        self._wings_changed({wing.name: wing})
+        self._store_topics(GroupTopics(hall, node.queues))
+        transactions = GroupSide(hall, self.main)
+        hall.transaction_verifier = TransactionVerification(hall, transactions)
+        node.broker.also(WriteMarkers, lambda op, caller: transactions.write(op))
+        node.broker.also(SettleInTransaction, lambda op, caller: transactions.settle(op))
+        node.broker.also(AppendInTransaction, lambda op, caller: append_in_transaction(hall, op.batch))
+        node.be_group(number, self.main)
+        node.queues.consumers.join(GroupQueueEnds(self.main.call))
+        node.queues.outbox.connect(OutboxCalls(self.main.call))
+        self.peers.serve(METRICS, self._tell_metrics, Audience.GUESTS)
 
     async def recover(self) -> Recovered:
         """Recover the hall from the data directory, as a replica."""

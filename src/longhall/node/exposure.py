@@ -56,3 +56,10 @@ def _open(name: str, address: Address, lacks: str, advice: str) -> LonghallError
         f"{name} = {address} can be reached by others, {lacks}: {advice}; or listen on 127.0.0.1, or say --insecure if "
         "the network is trusted",
     )
+
+
+def closed_api(settings: Settings, address: str) -> str:
+    """Why an API at this address refuses all requests; empty if it serves them."""
+    if settings.credentials or settings.authentication != "none" or parse_address(address).is_loopback:
+        return ""
+    return "the API is open on loopback only, or to users who log in: this node was started with authentication = none"

@@ -36,12 +36,13 @@ from longhall.names import CATALOGUE_SHARD
 from longhall.node import group_process
 from longhall.node.addresses import DOORS, parse_address
 from longhall.node.agent_check import AgentCheck
-from longhall.node.assembly import Node, closed_api
+from longhall.node.assembly import Node
 from longhall.node.authentication import NodeAuthentication
 from longhall.node.cluster_secret import SecretFile, coordinator_of
 from longhall.node.credentials import Known
 from longhall.node.descriptors import fit, say_what_is_less
 from longhall.node.exceptions import ExceptionHandler
+from longhall.node.exposure import closed_api
 from longhall.node.files import make_private
 from longhall.node.first_administrator import make_first_administrator
 from longhall.node.fork_server import ForkServer
