@@ -7,55 +7,30 @@ process that is killed loses the records that were not written: those of the las
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final, final
 
-from longhall.broker.background import cancel
 from longhall.broker.hall import Hall
 from longhall.broker.pending import Pending
 from longhall.errors import LonghallError
 from longhall.front.audit import AuditTrail
+from longhall.node.background_writer import BackgroundWriter
 from longhall.service.audit_operations import AppendAudit
 
 TASK: Final = "write the audit trail"
 GATHER_S: Final = 0.2  # Records that come within this time are written together.
 PAUSE_S: Final = 1.0  # After a write that failed.
-LAST_WRITE_S_MAX: Final = 2.0  # How long a node that stops waits for its last records.
-
-_log = logging.getLogger("longhall.audit")
 
 
 @final
-class AuditWriter:
+class AuditWriter(BackgroundWriter):
     """Writes the records of one process, in their order."""
 
     def __init__(self, hall: Hall, trail: AuditTrail, call: Callable[[AppendAudit], Pending[None]]) -> None:
-        self._hall = hall
+        super().__init__(hall.background, TASK)
         self._trail = trail
         self._call = call
         self._unwritten: list[bytes] = []  # Taken from the trail, and not acknowledged.
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to write."""
-        self._task = self._hall.background.start(TASK, self._write)
-
-    async def stop(self) -> None:
-        """Write what is left, if that takes no longer than LAST_WRITE_S_MAX, and end."""
-        if self._task is None:
-            return
-        await cancel(self._task)
-        try:
-            async with asyncio.timeout(LAST_WRITE_S_MAX):
-                while await self._write_some():
-                    pass
-        except (LonghallError, OSError, TimeoutError) as error:
-            _log.warning("the last audit records were not written", extra={"reason": str(error)})
-
-    async def end(self) -> None:
-        """End at once."""
-        await cancel(self._task)
 
     async def _write(self) -> None:
         while True:
@@ -64,10 +39,14 @@ class AuditWriter:
                 await asyncio.sleep(GATHER_S)
             try:
                 await self._write_some()
-                self._hall.background.succeeded(TASK)
+                self._background.succeeded(TASK)
             except (LonghallError, OSError, TimeoutError) as error:
-                self._hall.background.failed(TASK, error)
+                self._background.failed(TASK, error)
                 await asyncio.sleep(PAUSE_S)
+
+    async def _write_rest(self) -> None:
+        while await self._write_some():
+            pass
 
     async def _write_some(self) -> bool:
         """Write the oldest records; False if there are none."""

@@ -15,6 +15,7 @@ from longhall.front.audit import AuditTrail
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.usage import ProcessUsage
 from longhall.node.audit_writer import AuditWriter
+from longhall.node.background_writer import BackgroundWriter
 from longhall.node.usage_writer import UsageWriter
 from longhall.service.audit_operations import register_audit_operations
 from longhall.service.local import LocalBroker
@@ -46,8 +47,8 @@ class TopicWriters:
     def write_usage(self, door: Door, doors: Sequence[tuple[str, ConnectionRegistry[Any]]]) -> None:
         """Count usage, and write it."""
         hall = self._hall
-        meter = UsageMeter(hall.usage.totals, hall.journal, hall.commits.kick, hall.time.now_ms)
-        meter.enabled = partial(may_note_usage, hall)
+        may_note = partial(may_note_usage, hall)
+        meter = UsageMeter(hall.usage.totals, hall.journal, hall.commits.kick, hall.time.now_ms, may_note)
         meter.connect()
         hall.usage.meter = meter
         self._broker.is_metered = True
@@ -66,21 +67,18 @@ class TopicWriters:
 
     def start(self) -> None:
         """Begin to write."""
-        if self._audit is not None:
-            self._audit.start()
-        if self._usage is not None:
-            self._usage.start()
+        for writer in self._writers():
+            writer.start()
 
     async def stop(self) -> None:
         """Write what is left, within bounds, and end. May be called again."""
-        if self._audit is not None:
-            await self._audit.stop()
-        if self._usage is not None:
-            await self._usage.stop()
+        for writer in self._writers():
+            await writer.stop()
 
     async def end(self) -> None:
         """End at once."""
-        if self._audit is not None:
-            await self._audit.end()
-        if self._usage is not None:
-            await self._usage.end()
+        for writer in self._writers():
+            await writer.end()
+
+    def _writers(self) -> list[BackgroundWriter]:
+        return [writer for writer in (self._audit, self._usage) if writer is not None]

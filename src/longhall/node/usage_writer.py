@@ -6,11 +6,9 @@ A report whose outcome is unknown is repeated under the same number, which the l
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from longhall.broker.background import cancel
 from longhall.broker.hall import Hall
 from longhall.broker.pending import Pending
 from longhall.broker.usage.usage_records import records_of
@@ -18,18 +16,16 @@ from longhall.broker.usage.usage_topic import close_usage, count_storage, drop_r
 from longhall.errors import LonghallError
 from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.usage import ProcessUsage
+from longhall.node.background_writer import BackgroundWriter
 from longhall.service.usage_operations import AppendUsage
 
 TASK: Final = "write usage"
 REPORT_S: Final = 5.0
 STORAGE_S: Final = 60.0
-LAST_WRITE_S_MAX: Final = 2.0  # How long a node that stops waits for its last reports.
-
-_log = logging.getLogger("longhall.usage")
 
 
 @final
-class UsageWriter:
+class UsageWriter(BackgroundWriter):
     """Reports what this process has counted."""
 
     def __init__(
@@ -42,6 +38,7 @@ class UsageWriter:
     ) -> None:
         """`leads` is True if this process leads the log of its hall."""
         self._doors = doors
+        super().__init__(hall.background, TASK)
         self._hall = hall
         self._usage = usage
         self._leads = leads
@@ -49,28 +46,11 @@ class UsageWriter:
         self._unwritten: tuple[int, list[bytes]] | None = None  # Taken, and not acknowledged.
         self._counted_s = 0.0
         self._stored_s = 0.0
-        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to write."""
+        """Count from now on, and begin to write."""
         self._counted_s = self._stored_s = asyncio.get_running_loop().time()
-        self._task = self._hall.background.start(TASK, self._write)
-
-    async def stop(self) -> None:
-        """Write what is left, if that takes no longer than LAST_WRITE_S_MAX, and end."""
-        if self._task is None:
-            return
-        await cancel(self._task)
-        try:
-            async with asyncio.timeout(LAST_WRITE_S_MAX):
-                self._count_storage(0.0)
-                await self.write_all()
-        except (LonghallError, OSError, TimeoutError) as error:
-            _log.warning("the last usage was not written", extra={"reason": str(error)})
-
-    async def end(self) -> None:
-        """End at once."""
-        await cancel(self._task)
+        super().start()
 
     async def _write(self) -> None:
         while True:
@@ -78,9 +58,13 @@ class UsageWriter:
             try:
                 self._count_storage(STORAGE_S)
                 await self.write_all()
-                self._hall.background.succeeded(TASK)
+                self._background.succeeded(TASK)
             except (LonghallError, OSError, TimeoutError) as error:
-                self._hall.background.failed(TASK, error)
+                self._background.failed(TASK, error)
+
+    async def _write_rest(self) -> None:
+        self._count_storage(0.0)
+        await self.write_all()
 
     async def write_all(self) -> None:
         """Write everything that was counted until now."""

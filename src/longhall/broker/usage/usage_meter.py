@@ -50,17 +50,23 @@ class UsageMeter(Notes):
     """Counts on behalf of one hall; only a leader has entries to count."""
 
     def __init__(
-        self, totals: UsageTotals, journal: Journal, kick: Callable[[], None], now_ms: Callable[[], int]
+        self,
+        totals: UsageTotals,
+        journal: Journal,
+        kick: Callable[[], None],
+        now_ms: Callable[[], int],
+        may_note: Callable[[], bool],
     ) -> None:
+        """`may_note` is False while some node of the cluster cannot read notes."""
         self.totals = totals
         self.noted = 0  # Notes since the start.
-        self.enabled: Callable[[], bool] | None = None  # False while some node of the cluster cannot read notes.
         self._rows: dict[Key, list[int]] = {}
         self._journal = journal
         self._wal: Wal = journal.wal
         self._shard: Shard = journal.shards[USAGE_SHARD]
         self._kick = kick
         self._now_ms = now_ms
+        self._may_note = may_note
 
     def connect(self) -> None:
         """Let the log ask for notes from now on."""
@@ -125,7 +131,7 @@ class UsageMeter(Notes):
         if not self._rows:
             return
         counted, self._rows = self._rows, {}
-        if self.enabled is not None and not self.enabled():
+        if not self._may_note():
             return
         rows: list[Row] = [(key[0], key[1], key[2], key[3], row) for key, row in counted.items()]
         try:
