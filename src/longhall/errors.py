@@ -8,6 +8,7 @@ Bugs are not here: they are assertions.
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 
 class Code(enum.Enum):
@@ -131,6 +132,27 @@ class Code(enum.Enum):
     OPERATION_NOT_ATTEMPTED = "operation-not-attempted"
 
 
+# The master key, or the key service, refuses its use; a repetition does not help.
+KEY_REFUSALS: Final = (
+    Code.KEY_UNKNOWN,
+    Code.KEY_DISABLED,
+    Code.KEY_DENIED,
+    Code.KEY_INVALID_STATE,
+    Code.KEY_INVALID_USAGE,
+    Code.KEY_NOT_SUBSCRIBED,
+)
+# Another node leads, or the replication group has too few replicas at the moment.
+GROUP_NOT_READY: Final = (
+    Code.NOT_LEADER,
+    Code.NOT_COORDINATOR,
+    Code.NOT_CONTROLLER,
+    Code.NOT_ENOUGH_REPLICAS,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Code.COMMIT_BACKLOG,
+    Code.FENCED_LEADER_EPOCH,
+    Code.UNKNOWN_LEADER_EPOCH,
+)
+
 _RETRIABLE = frozenset(
     {
         Code.CORRUPT_MESSAGE,
@@ -139,14 +161,7 @@ _RETRIABLE = frozenset(
         Code.OVER_QUOTA,
         Code.NOT_READY,
         Code.TIMED_OUT,
-        Code.NOT_LEADER,
-        Code.NOT_COORDINATOR,
-        Code.NOT_CONTROLLER,
-        Code.NOT_ENOUGH_REPLICAS,
-        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        Code.COMMIT_BACKLOG,
-        Code.FENCED_LEADER_EPOCH,
-        Code.UNKNOWN_LEADER_EPOCH,
+        *GROUP_NOT_READY,
         Code.UNKNOWN_TOPIC,
         Code.UNKNOWN_TOPIC_ID,
         Code.REBALANCE_IN_PROGRESS,
@@ -166,5 +181,5 @@ class LonghallError(Exception):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later without anybody changing it."""
+        """True if the same request may succeed later, without a change."""
         return self.code in _RETRIABLE

@@ -77,7 +77,7 @@ class Pattern(StrEnum):
     REGEX = "regex"
 
 
-class _RuleFields(msgspec.Struct, frozen=True, kw_only=True):
+class RuleFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a rule. A later version may add fields that narrow a rule, such as conditions, and no others:
     a version that does not know them then denies too much and never too little.
     """
@@ -95,7 +95,7 @@ class _RuleFields(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: int = 0  # 0 for ever.
 
 
-class AccessRule(_RuleFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AccessRule(RuleFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One rule. A `host` restricts a regular expression to the names of one virtual host, which it then sees alone.
 
     Unlike other structures that are stored or sent, a rule with an unknown field is not decoded: an allow rule without
@@ -209,7 +209,7 @@ def decode_roles(value: bytes) -> tuple[str, ...]:
 
 _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 _rules: Final = msgspec.msgpack.Decoder(AccessRule)
-_known_fields: Final = msgspec.msgpack.Decoder(_RuleFields)
+_known_fields: Final = msgspec.msgpack.Decoder(RuleFields)
 _unread_rules: Final = msgspec.msgpack.Decoder(_UnreadRule)
 _roles: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 

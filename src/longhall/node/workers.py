@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 
 from longhall.broker.leadership import NOBODY, Host
+from longhall.cluster.membership.metadata import hosts_of
 from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
@@ -165,17 +166,7 @@ class Workers:
         return [LEADER]
 
     def members(self) -> list[Host]:
-        return [
-            Host(
-                node=number,
-                kafka=one.addresses.get("kafka", ""),
-                sqs=one.addresses.get("sqs", ""),
-                http=one.addresses.get("http", ""),
-                peers=one.addresses.get("peer", ""),
-                rack=one.rack,
-            )
-            for number, one in sorted(self._living.items())
-        ]
+        return hosts_of(self._living)
 
     # Callbacks of the coordinator
 

@@ -72,31 +72,19 @@ class _Operand:
         return values[0] if values else None
 
 
-class _Or(_Node):
-    def __init__(self, parts: list[_Node]) -> None:
+class _Junction(_Node):
+    """OR, which one TRUE decides, or AND, which one FALSE decides."""
+
+    def __init__(self, parts: list[_Node], decisive: int) -> None:
         self.parts = parts
+        self.decisive = decisive
 
     def says(self, message: Fields) -> int:
-        answer = FALSE
+        answer = FALSE if self.decisive == TRUE else TRUE
         for part in self.parts:
             said = part.says(message)
-            if said == TRUE:
-                return TRUE
-            if said == UNKNOWN:
-                answer = UNKNOWN
-        return answer
-
-
-class _And(_Node):
-    def __init__(self, parts: list[_Node]) -> None:
-        self.parts = parts
-
-    def says(self, message: Fields) -> int:
-        answer = TRUE
-        for part in self.parts:
-            said = part.says(message)
-            if said == FALSE:
-                return FALSE
+            if said == self.decisive:
+                return said
             if said == UNKNOWN:
                 answer = UNKNOWN
         return answer
@@ -336,13 +324,13 @@ class _Parser:
         parts = [self.term(depth)]
         while self.take("word", "OR"):
             parts.append(self.term(depth))
-        return parts[0] if len(parts) == 1 else _Or(parts)
+        return parts[0] if len(parts) == 1 else _Junction(parts, TRUE)
 
     def term(self, depth: int) -> _Node:
         parts = [self.factor(depth)]
         while self.take("word", "AND"):
             parts.append(self.factor(depth))
-        return parts[0] if len(parts) == 1 else _And(parts)
+        return parts[0] if len(parts) == 1 else _Junction(parts, FALSE)
 
     def factor(self, depth: int) -> _Node:
         negated = False
@@ -390,7 +378,7 @@ class _Parser:
         if self.take("word", "BETWEEN"):
             low = self.operand()
             self.need("word", "AND")
-            return _And([_Compare(">=", left, low), _Compare("<=", left, self.operand())])
+            return _Junction([_Compare(">=", left, low), _Compare("<=", left, self.operand())], FALSE)
         return None
 
     def operand(self) -> _Operand:

@@ -62,20 +62,25 @@ class ClusterMetadata:
 
     def hosts(self) -> list[Host]:
         """The live nodes with the addresses of their doors, by their numbers."""
-        return [
-            Host(
-                node=number,
-                kafka=one.addresses.get("kafka", ""),
-                sqs=one.addresses.get("sqs", ""),
-                http=one.addresses.get("http", ""),
-                peers=one.addresses.get("peer", ""),
-                rack=one.rack,
-                is_front=one.role == FRONT,
-            )
-            for number, one in sorted(self.living.items())
-        ]
+        return hosts_of(self.living)
 
 
 def is_stale(state: ShardState, known: ShardState) -> bool:
     """True if the coordinator has an older record than this node has seen: it was restored from a backup."""
     return state.revision < known.revision or state.epoch < known.epoch
+
+
+def hosts_of(living: Mapping[int, MemberDescription]) -> list[Host]:
+    """Live nodes with the addresses of their doors, by their numbers."""
+    return [
+        Host(
+            node=number,
+            kafka=one.addresses.get("kafka", ""),
+            sqs=one.addresses.get("sqs", ""),
+            http=one.addresses.get("http", ""),
+            peers=one.addresses.get("peer", ""),
+            rack=one.rack,
+            is_front=one.role == FRONT,
+        )
+        for number, one in sorted(living.items())
+    ]

@@ -9,7 +9,7 @@ import msgspec
 
 from longhall.console.api.asked import Asked, Reply
 from longhall.console.api.service import Route
-from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, AccessRule, Kind, Pattern, rule_id
+from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, AccessRule, Kind, RuleFields, rule_id
 from longhall.errors import Code, LonghallError
 from longhall.front.guard import AccessGuard
 from longhall.front.permissions import Need, RequestOrigin
@@ -20,20 +20,9 @@ from longhall.service.router import Router
 RULES_OF_REQUEST_MAX: Final = 500
 
 
-class RuleShape(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class RuleShape(RuleFields, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A rule in JSON; `id` is in responses only."""
 
-    subject: str
-    action: AccessAction
-    kind: Kind
-    name: str
-    pattern: Pattern = Pattern.LITERAL
-    allow: bool = True
-    host: str = ""
-    addresses: tuple[str, ...] = ()
-    tls: bool | None = None
-    from_ms: int = 0
-    until_ms: int = 0
     id: str = ""
 
 

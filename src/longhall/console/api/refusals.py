@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from longhall.console.http import Response
-from longhall.errors import Code, LonghallError
+from longhall.errors import GROUP_NOT_READY, KEY_REFUSALS, Code, LonghallError
 from longhall.front.guard import AccessRefused
 
 
@@ -36,12 +36,7 @@ _BY_STATUS: Final = {
     ),
     HTTPStatus.FORBIDDEN: (
         Code.ACCESS_REFUSED,
-        Code.KEY_UNKNOWN,
-        Code.KEY_DISABLED,
-        Code.KEY_DENIED,
-        Code.KEY_INVALID_STATE,
-        Code.KEY_INVALID_USAGE,
-        Code.KEY_NOT_SUBSCRIBED,
+        *KEY_REFUSALS,
     ),
     HTTPStatus.CONFLICT: (
         Code.SEALED,
@@ -91,14 +86,7 @@ _BY_STATUS: Final = {
         Code.OVERLOADED,
         Code.NOT_READY,
         Code.QUEUE_MOVED,
-        Code.NOT_LEADER,
-        Code.NOT_COORDINATOR,
-        Code.NOT_CONTROLLER,
-        Code.NOT_ENOUGH_REPLICAS,
-        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        Code.COMMIT_BACKLOG,
-        Code.FENCED_LEADER_EPOCH,
-        Code.UNKNOWN_LEADER_EPOCH,
+        *GROUP_NOT_READY,
     ),
     HTTPStatus.BAD_REQUEST: (
         Code.INVALID_REQUEST,

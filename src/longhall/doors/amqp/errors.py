@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from longhall.directory.access_rules import AccessAction, Kind
-from longhall.errors import Code, LonghallError
+from longhall.errors import KEY_REFUSALS, Code, LonghallError
 from longhall.exchanges.names import names_of
 from longhall.front.guard import AccessRefused
 
@@ -62,12 +62,7 @@ _BY_REPLY: Final = {
     ACCESS_REFUSED: (
         Code.QUEUE_IN_USE,
         Code.ACCESS_REFUSED,
-        Code.KEY_UNKNOWN,
-        Code.KEY_DISABLED,
-        Code.KEY_DENIED,
-        Code.KEY_INVALID_STATE,
-        Code.KEY_INVALID_USAGE,
-        Code.KEY_NOT_SUBSCRIBED,
+        *KEY_REFUSALS,
     ),
     PRECONDITION_FAILED: (
         Code.SEALED,

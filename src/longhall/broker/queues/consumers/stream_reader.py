@@ -20,12 +20,12 @@ from typing import Final, final
 
 import msgspec
 
-from longhall.broker.fetch import PartitionFetch, supply
 from longhall.broker.hall import Hall
 from longhall.broker.offset_lookup import look_up_offset
 from longhall.broker.partition import Partition, Watcher
 from longhall.broker.queues.consumers.session import Consumer, PushedMessages
 from longhall.broker.queues.delivery.browse import delivery_of
+from longhall.broker.queues.delivery.message_lookup import read_through
 from longhall.broker.queues.delivery.window import Window
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.errors import LonghallError
@@ -126,17 +126,11 @@ class StreamReader(Watcher):
         return partition.last_stable_offset
 
     async def _read(self, window: Window, offset: int) -> list[Candidate]:
-        while True:
-            found = window.look(offset, BATCH_MAX)
-            if found is not None:
-                return found
-            assert window.cold is not None
-            cold, window.cold = window.cold, None
-            try:
-                window.supplied = await supply(self._hall, PartitionFetch(window.partition, 0, 0, -1), cold)
-            except LonghallError as error:
-                _log.info("a stream cannot be read now", extra={"reason": str(error)})
-                return []
+        try:
+            return await read_through(self._hall, window, offset, BATCH_MAX)
+        except LonghallError as error:
+            _log.info("a stream cannot be read now", extra={"reason": str(error)})
+            return []
 
     def _push(self, found: list[Candidate], room: int) -> int:
         """Push what the consumer wants of these; returns the position behind them."""

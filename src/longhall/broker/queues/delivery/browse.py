@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final, final
 
-from longhall.broker.fetch import PartitionFetch, supply
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
+from longhall.broker.queues.delivery.message_lookup import read_through
 from longhall.broker.queues.delivery.window import Window
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.errors import Code, LonghallError
@@ -136,7 +136,7 @@ class _Look:
         window = Window(partition, queue)
         queue.queue.tick(self._hall.time.now_ms())
         while not partition.deleted and not self._past_leases(lane, offset):
-            candidates = await self._read(window, offset)
+            candidates = await read_through(self._hall, window, offset, _STEP)
             if not candidates:
                 break
             for candidate in candidates:
@@ -152,15 +152,6 @@ class _Look:
     def _past_leases(self, lane: int, offset: int) -> bool:
         """True if no message from here on can be leased."""
         return self._sought.leased and offset >= self._queue.queue.cursor(lane).scan
-
-    async def _read(self, window: Window, offset: int) -> list[Candidate]:
-        while True:
-            found = window.look(offset, _STEP)
-            if found is not None:
-                return found
-            assert window.cold is not None
-            cold, window.cold = window.cold, None
-            window.supplied = await supply(self._hall, PartitionFetch(window.partition, 0, 0, -1), cold)
 
     def _see(self, partition: Partition, candidate: Candidate) -> None:
         self.page.looked_at += 1

@@ -30,11 +30,17 @@ async def look(hall: Hall, queue: RunningQueue, lane: int, offset: int, count_ma
 
 async def look_into(hall: Hall, window: Window, offset: int, count_max: int) -> list[Candidate]:
     """Messages through any window, read from disk if needed. NOT_READY if the first is under repair."""
+    found = await read_through(hall, window, offset, count_max)
+    if found and found[0].size_bytes == UNREADABLE:
+        raise LonghallError(Code.NOT_READY, "a message is being repaired from another replica; try again")
+    return found
+
+
+async def read_through(hall: Hall, window: Window, offset: int, count_max: int) -> list[Candidate]:
+    """Messages through any window, read from disk if needed; those under repair are UNREADABLE."""
     while True:
         found = window.look(offset, count_max)
         if found is not None:
-            if found and found[0].size_bytes == UNREADABLE:
-                raise LonghallError(Code.NOT_READY, "a message is being repaired from another replica; try again")
             return found
         await _supply(hall, window)
 
