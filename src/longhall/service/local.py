@@ -15,7 +15,6 @@ from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.directory.accounts import DEFAULT_TENANT
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Accepted, Delivery, Outgoing
-from longhall.queues.receipts import CURRENT
 from longhall.service import queue_operations as ops
 from longhall.service.queue_actions import QUEUE_ACTIONS
 
@@ -33,25 +32,15 @@ _ON_MESSAGES: Final[dict[type[Operation[Any]], int]] = {
 
 
 class MessageQueues(Protocol):
-    """The queue service as far as every message needs it."""
+    """The queue service as far as every message needs it: every argument is given, by its position."""
 
-    def send(self, name: str, messages: list[Outgoing]) -> Pending[list[Accepted]]: ...
+    def send(self, name: str, messages: list[Outgoing], /) -> Pending[list[Accepted]]: ...
 
     def receive(
-        self,
-        name: str,
-        count_max: int,
-        wait_ms: int = -1,
-        lease_ms: int = -1,
-        attempt_id: str = "",
-        filter: str = "",
-        consumer: str = "",
-        in_parts: bool = True,
+        self, name: str, count: int, wait_ms: int, lease_ms: int, attempt: str, filter: str, by: str, in_parts: bool, /
     ) -> Pending[list[Delivery]]: ...
 
-    def settle(
-        self, name: str, receipts: list[str], consumer: str = "", accepts: str = CURRENT
-    ) -> Pending[list[Code | None]]: ...
+    def settle(self, name: str, receipts: list[str], by: str, accepts: str, /) -> Pending[list[Code | None]]: ...
 
 
 @final
