@@ -229,7 +229,7 @@ class ProducersCopied(_Event, frozen=True, tag="producers-copied"):
 
 
 class OffsetsSkipped(_Event, frozen=True, tag="offsets-skipped"):
-    """The copy of a partition goes on at this offset: its source has nothing before it."""
+    """The copy of a partition continues at this offset: its source has removed everything before it."""
 
     partition: int
     next_offset: int

@@ -56,7 +56,7 @@ class GroupSteps:
             self._free.append(name)
 
     async def _begin(self) -> tuple[str, Decision]:
-        """Take a transactional id. One whose last outcome is not known to all groups yet is passed over."""
+        """Take a transactional id whose last outcome all groups have acknowledged."""
         for _ in range(len(self._free)):
             name = self._free.popleft()
             taken = await self._transactor.init(name, TIMEOUT_MS, -1, -1)
@@ -108,7 +108,7 @@ class GroupSteps:
         return True
 
     async def _end(self, name: str, taken: Decision, write: OutcomeWrite | None) -> Decision:
-        """Commit with what is written, or abort without."""
+        """Commit together with `write`, or abort without one."""
         return await self._transactor.end(
             name, taken.producer_id, taken.producer_epoch, write is not None, False, write
         )

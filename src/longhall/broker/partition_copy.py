@@ -276,7 +276,7 @@ def _may_have_gaps(partition: Partition) -> bool:
 
 
 def _skip(hall: Hall, partition: Partition, next_offset: int) -> None:
-    """Go on at this offset: the source has removed what was before it."""
+    """Continue at this offset: the source has removed everything before it."""
     check_queue_moves(hall)
     check_room(hall, EVENT_ROOM_BYTES // 2)
     event = OffsetsSkipped(partition=partition.log.partition, next_offset=next_offset)

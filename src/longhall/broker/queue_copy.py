@@ -45,7 +45,7 @@ class QueueLogs(msgspec.Struct, array_like=True):
 
 
 class StatePiece(msgspec.Struct, array_like=True):
-    """A part of the state of a queue, and the size and the checksum of all of it."""
+    """A part of the state of a queue, with the size and the checksum of the whole state."""
 
     total: int
     checksum: int
@@ -79,7 +79,7 @@ async def read_state(hall: Hall, place: CopyPlace, at: int) -> StatePiece:
 
 
 async def append_state(hall: Hall, place: CopyPlace, at: int, piece: StatePiece) -> None:
-    """Store a piece of the state at the target; not the last one."""
+    """Store a piece of the state, other than the last one, at the target."""
     queue = _queue(at_step(hall, place, place.move.target, (MovePhase.FENCED,)))
     check_queue_moves(hall)
     check_room(hall, EVENT_ROOM_BYTES)
@@ -94,7 +94,8 @@ async def complete_queue(hall: Hall, place: CopyPlace, logs: QueueLogs, at: int,
     queue = _queue(partition)
     check_queue_moves(hall)
     check_room(hall, EVENT_ROOM_BYTES)
-    if at + len(piece.piece) != piece.total or len(queue.incoming) != (at or len(queue.incoming)):
+    follows = at in (0, len(queue.incoming))  # At 0 the state begins anew.
+    if not follows or at + len(piece.piece) != piece.total:
         raise LonghallError(Code.NOT_READY, "a piece of the state is missing; it is copied again")
     if zlib.crc32(piece.piece, zlib.crc32(queue.incoming if at else b"")) != piece.checksum:
         raise LonghallError(Code.NOT_READY, "the pieces of the state are of several attempts; it is copied again")

@@ -43,7 +43,7 @@ def add_parts(hall: Hall, number: int, shard: int) -> None:
 
 
 def add_copy(hall: Hall, entry: QueueEntry, number: int, lane: int) -> None:
-    """Create a log for the copy of a hidden log, unless it is the queue's own by now."""
+    """Create a log for the copy of a hidden log, unless the copy is complete and the queue has taken it over."""
     if number not in entry.lanes:
         partition = _hidden_log(hall, entry, number)
         partition.lane = lane

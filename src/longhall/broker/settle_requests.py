@@ -52,8 +52,8 @@ class SettleRequests:
         self._number = 0
 
     async def extend(self, queue: RunningQueue, receipts: Mapping[int, list[str]], lease_ms: int) -> Code | None:
-        """Let the leases of these receipts, by group, last so long; the first error, or None. NOT_IN_FLIGHT if all
-        messages are settled already.
+        """Extend the leases of these receipts, by group, to `lease_ms` from now. Returns the first error, or None;
+        NOT_IN_FLIGHT if all messages are settled already.
         """
         name = queue.entry.name
         codes = await asyncio.gather(
@@ -68,7 +68,7 @@ class SettleRequests:
     async def prepare(
         self, producer_id: int, parts: Mapping[Part, list[str]], is_open: Callable[[], bool]
     ) -> Code | None:
-        """Have all groups hold the messages. TRANSACTION_ABORTABLE if one has left its consumer;
+        """Have all groups hold the messages. TRANSACTION_ABORTABLE if the lease of one has ended;
         CONCURRENT_TRANSACTIONS if the client has to try again.
         """
         loop = asyncio.get_running_loop()
@@ -92,7 +92,7 @@ class SettleRequests:
         return Code.CONCURRENT_TRANSACTIONS if left else None
 
     async def end(self, markers: Markers, names: Iterable[str]) -> bool:
-        """Have all groups carry out the outcome. False if this process stops before that: its successor goes on."""
+        """Have all groups carry out the outcome. False if this process stops before that: its successor repeats it."""
         step, pause_s = COMMIT if markers.committed else ABORT, PAUSE_S_MIN
         queues, done = list(names), set[Part]()
         while left := self._parts_of(queues, done):
@@ -106,7 +106,7 @@ class SettleRequests:
             if self._hall.background.is_closing:
                 return False
             _log.info(
-                "groups do not know the outcome of a transaction yet and will be told again",
+                "groups have not acknowledged the outcome of a transaction; it is sent again",
                 extra={"transactional_id": markers.transactional_id, "queue": left[0][0], "group": left[0][1]},
             )
             await asyncio.sleep(pause_s)
@@ -124,7 +124,7 @@ class SettleRequests:
 
     @property
     def _epoch(self) -> int:
-        """That of this coordinator. In a cluster all shards of the hall have the same."""
+        """The epoch of this coordinator. In a cluster all shards of the hall have the same one."""
         return max(shard.epoch for shard in self._hall.shards)
 
     async def _ask(

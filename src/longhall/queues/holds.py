@@ -9,8 +9,8 @@ coordinator has told the outcome. Meanwhile the lease of a message ends neither 
     HoldsEnded                     it was aborted: the leases have their deadlines again
 
 A hold names the number of its lease. What a purge or a rewind has removed, or delivered again under another number, is
-not held any more. `coordinator_epoch` is that of the newest coordinator which this queue has heard of: requests of
-earlier ones are refused, or a delayed one would hold messages for a transaction that has ended.
+not held any more. `coordinator_epoch` is that of the newest coordinator that has sent a request. Requests of earlier
+ones are refused: a delayed one would hold messages for a transaction that has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ HELD_MAX: Final = 20_000  # Messages of one queue that transactions hold at the 
 
 @final
 class Hold:
-    """What a commit does with a message: the number of its lease, and whether others hear of it."""
+    """What a commit does with a message: the number of its lease, whether it is rejected instead of settled, and
+    whether its sender gets a delivery report (`reported`).
+    """
 
     def __init__(self, number: int, reported: bool, rejected: bool) -> None:
         self.number = number

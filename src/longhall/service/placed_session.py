@@ -241,7 +241,7 @@ class PlacedSession:
         return True
 
     def moved(self, key: int) -> None:
-        """Another group has the queue of a consumer by now: the connection adds it there."""
+        """Another group serves the queue of a consumer now: the connection adds the consumer there."""
         self._forget(key)
         self.link.owner.session_opened()
 

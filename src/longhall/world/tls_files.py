@@ -47,8 +47,8 @@ def load_authority(context: ssl.SSLContext, path: str, setting: str) -> None:
 
 
 def load_revoked(context: ssl.SSLContext, path: str, setting: str) -> None:
-    """Refuse the certificates that the lists of a file have revoked, and those of an authority without a list there, or
-    whose list is too old: nobody knows what it has revoked since.
+    """Refuse the certificates that the lists of a file have revoked, and all of an authority whose list is missing, or
+    is out of date: it may have revoked others since.
     """
     before = context.cert_store_stats()["crl"]
     load_authority(context, path, setting)

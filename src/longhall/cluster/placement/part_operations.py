@@ -14,8 +14,8 @@ class MeasureParts(Operation[PartsReport]):
 
 
 class ChangeParts(Operation[PartsReport]):
-    """Have so many parts, of which `open` accept messages; the reply is what the group has then. It closes no parts
-    while Kafka producers may choose them, and hides none that are not drained.
+    """Change the number of parts, of which `open` accept messages; the reply is what the group has then. The group
+    closes no parts while Kafka producers may choose them, and hides none that are not drained.
     """
 
     name: str

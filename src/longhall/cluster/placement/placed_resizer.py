@@ -1,9 +1,9 @@
 """The resizer of queues in other replication groups: a task at the leader of the hall.
 
 It asks the groups of each such queue for their fill, decides for all of them at once (`queues.placed_parts` has the
-table), and tells them. More parts are committed in the hall first, and then in the groups: clients that see a part find
-it in its group soon. Fewer parts are closed and hidden in the groups first, which know whether they may, and then in
-the hall. Whatever fails in between, the next look raises all to the largest number, and decides anew.
+table), and requests the change. More parts are committed in the hall first, and then in the groups: clients that see a
+part find it in its group soon. Fewer parts are closed and hidden in the groups first, which know whether they may, and
+then in the hall. Whatever fails in between, the next look raises all to the largest number, and decides anew.
 
 Each group orders its FIFO groups by marks in its own log; the hall has no messages and no marks of the queue.
 """
@@ -31,7 +31,7 @@ from longhall.queues.placed_parts import PartCounts, PartsReport, are_calm, deci
 
 LOOK_S: Final = 0.5
 CALL_S_MAX: Final = 5.0  # Of the questions to all groups of one queue.
-AT_ONCE_MAX: Final = 8  # Queues that are looked at at the same time.
+AT_ONCE_MAX: Final = 8  # Queues whose groups are asked at the same time.
 
 R = TypeVar("R")
 
@@ -51,7 +51,7 @@ class ResizedGroups(Protocol):
 
 @final
 class PlacedResizer:
-    """Its own state is not durable, and delays a change at worst."""
+    """The task that resizes queues in other groups. Its state is not durable: losing it delays a change, no more."""
 
     def __init__(self, hall: Hall, groups: ResizedGroups, resizer: Resizer) -> None:
         self._hall = hall

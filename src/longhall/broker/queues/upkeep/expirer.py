@@ -27,7 +27,7 @@ from longhall.errors import LonghallError
 from longhall.queues.outcomes import Status
 
 LOOK_S: Final = 0.05
-LOOKS_APART: Final = 20  # Queues that AMQP has not declared are checked in one round of so many.
+LOOKS_APART: Final = 20  # Queues that AMQP has not declared are checked once in this number of rounds.
 STEPS_MAX: Final = 100  # In one queue, before the next queue is checked.
 FIRST_LOOKS_MAX: Final = 64  # Unchecked queues in one round.
 
