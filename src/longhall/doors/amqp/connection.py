@@ -538,12 +538,11 @@ class AmqpConnection(asyncio.Protocol):
 
     def write(self, frames: bytes) -> None:
         """Send frames at the end of this turn of the loop."""
-        if self._transport is None:
-            return
-        self._out.append(frames)
-        if not self._is_flushing:
-            self._is_flushing = True
-            self._loop.call_soon(self._flush)
+        if self._transport is not None:
+            self._out.append(frames)
+            if not self._is_flushing:
+                self._is_flushing = True
+                self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._is_flushing = False
