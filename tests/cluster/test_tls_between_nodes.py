@@ -64,6 +64,32 @@ def answer(address: tuple[str, int], context: ssl.SSLContext | None) -> bytes:
         return str(error).encode()
 
 
+@pytest.mark.timeout(400)
+def test_a_running_cluster_changes_to_tls(ensemble: Ensemble, authority: TestAuthority, tmp_path: Path) -> None:
+    """Each node starts again three times, one after the other, and the cluster serves all the time."""
+    home = tmp_path / "changing"
+    home.mkdir()
+    cluster = Cluster(home, session_ms=3000, zookeeper=ensemble, path="/changes-to-tls")
+    files = {"ca": "ca.crt", "certificate": "server.crt", "key": "server.key"}
+    try:
+        cluster.start()
+        produce(cluster, b"clear")
+        clear = {number: list(node.options) for number, node in cluster.nodes.items()}
+        for mode in ("accept", "both", "required"):
+            settings = {"mode": mode} | {name: authority.path(file) for name, file in files.items()}
+            for number, node in cluster.nodes.items():
+                node.stop()
+                words = [word for name, value in settings.items() for word in ("--set", f"tls.peers_{name}={value}")]
+                node.options = [*clear[number], *words]
+                node.start()
+                cluster.wait_in_sync()
+                produce(cluster, mode.encode())
+        host, _, port = str(cluster.nodes[cluster.leader()].ready["peers"]).partition(":")
+        assert answer((host, int(port)), None) == b"", "at last nobody is let in without TLS"
+    finally:
+        cluster.stop()
+
+
 def test_a_cluster_with_tls_between_its_nodes(cluster: Cluster, authority: TestAuthority, tmp_path: Path) -> None:
     produce(cluster, b"before")
     leader = cluster.leader()

@@ -7,6 +7,7 @@ import ssl
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from longhall.errors import LonghallError
 from longhall.front.tls import TlsContexts, TlsFiles
@@ -134,6 +135,19 @@ def test_a_key_that_others_can_read_is_refused(authority: TestAuthority) -> None
     os.chmod(authority.path("server.key"), 0o640)
     with pytest.raises(LonghallError, match="chmod 600"):
         TlsContexts(files(authority))
+
+
+def test_an_encrypted_key_is_refused_with_the_command_that_decrypts_it(authority: TestAuthority) -> None:
+    with open(authority.path("server.key"), "rb") as file:
+        key = serialization.load_pem_private_key(file.read(), None)
+    for form in (serialization.PrivateFormat.PKCS8, serialization.PrivateFormat.TraditionalOpenSSL):
+        encrypted = key.private_bytes(
+            serialization.Encoding.PEM, form, serialization.BestAvailableEncryption(b"password")
+        )
+        with open(authority.path("server.key"), "wb") as file:
+            file.write(encrypted)
+        with pytest.raises(LonghallError, match="is encrypted, and a node has no password: openssl pkey"):
+            TlsContexts(files(authority))
 
 
 @pytest.mark.parametrize(

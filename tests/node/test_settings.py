@@ -157,6 +157,9 @@ def test_nodes_that_others_can_reach_speak_tls_with_each_other() -> None:
     beyond = {"coordinator": "zk://zoo1:2181", "peers": "10.0.0.1:7092", "cluster_secret": "file"}
     assert "--tls-peers-ca FILE" in refusal(flags=beyond)
     load(flags={**beyond, **TLS, "tls.peers_ca": "ca.crt"})
+    mixed = {**beyond, **TLS, "tls.peers_ca": "ca.crt", "tls.peers_mode": "both"}
+    assert "--tls-peers-ca FILE" in refusal(flags=mixed)
+    load(flags={**mixed, "insecure": True})
 
 
 @pytest.mark.parametrize(
@@ -166,6 +169,7 @@ def test_nodes_that_others_can_reach_speak_tls_with_each_other() -> None:
         ({"tls.client_ca": "ca.crt"}, "tls.client_ca needs tls.certificate"),
         ({"tls.directory": "more"}, "tls.directory needs tls.certificate"),
         ({"tls.peers_ca": "ca.crt"}, "tls.peers_ca needs a certificate"),
+        ({"tls.peers_mode": "both"}, "tls.peers_mode=both needs tls.peers_ca"),
         ({**TLS, "tls.peers_key": "peers.key"}, "tls.peers_certificate and tls.peers_key"),
         ({**TLS, "tls.client_authentication": "optional"}, "--tls-client-ca FILE"),
         ({**TLS, "tls.client_authentication_doors": "kafka=always"}, "none|optional|required"),

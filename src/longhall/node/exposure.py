@@ -31,7 +31,8 @@ def check_exposure(settings: Settings) -> None:
     if agent is not None and not agent.is_loopback:
         raise _open("agent_check", agent, "and HAProxy's agents speak no TLS", "let balancers check /readyz instead")
     peers = parse_address(settings.peers)
-    if settings.coordinator is not None and not peers.is_loopback and settings.tls.peers_ca is None:
+    has_peers_tls = settings.tls.peers_ca is not None and settings.tls.peers_mode == "required"
+    if settings.coordinator is not None and not peers.is_loopback and not has_peers_tls:
         raise _open("peers", peers, "and there is no TLS between nodes", "--tls-peers-ca FILE turns it on")
 
 

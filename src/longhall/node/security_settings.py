@@ -77,6 +77,13 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         str | None, Meta(description="The certificate between nodes, for servers and clients; else tls.certificate.")
     ] = None
     peers_key: Annotated[str | None, Meta(description="Its private key, of mode 600; else tls.key.")] = None
+    peers_mode: Annotated[
+        Literal["required", "both", "accept"],
+        Meta(
+            description="While a running cluster changes to TLS between nodes, or back: `both` connects with TLS and "
+            "lets nodes without it in, `accept` connects without TLS and lets nodes with it in."
+        ),
+    ] = "required"
 
 
 class ProxySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -51,9 +51,11 @@ class NodeTls:
                 self._entrances[door] = EntranceNetwork(self._real(), self._rules(door))
         if self._peers is not None:
             contexts = self._peers
+            mode = settings.tls.peers_mode
             listening = partial(contexts.listening, "required")
-            rules = self._bounded(Rules(PEERS, listening))
-            self._entrances[PEERS] = EntranceNetwork(self._real(), rules, contexts.connecting)
+            rules = self._bounded(Rules(PEERS, listening, needs_tls=mode == "required"))
+            connecting = contexts.connecting if mode != "accept" else None
+            self._entrances[PEERS] = EntranceNetwork(self._real(), rules, connecting)
         self._warn()
 
     def network_of(self, door: str) -> Network:
@@ -125,6 +127,8 @@ def check_tls(settings: Settings) -> None:
         raise _refused("name both tls.peers_certificate and tls.peers_key, or none of them")
     if tls.peers_ca is not None and tls.peers_certificate is None and tls.certificate is None:
         raise _refused("tls.peers_ca needs a certificate: tls.certificate and tls.key, or tls.peers_certificate")
+    if tls.peers_ca is None and tls.peers_mode != "required":
+        raise _refused(f"tls.peers_mode={tls.peers_mode} needs tls.peers_ca: without it nodes do not speak TLS")
     for setting in ("client_ca", "client_crl", "directory"):
         if getattr(tls, setting) is not None and tls.certificate is None:
             raise _refused(f"tls.{setting} needs tls.certificate and tls.key")

@@ -67,6 +67,11 @@ def load_pair(context: ssl.SSLContext, certificate: str, key: str, setting: str)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise refused(setting, f"{key} is not the private key of the certificate {certificate}") from None
+        if _is_encrypted(key):
+            decrypt = f"openssl pkey -in {key} -out FILE, and chmod 600 FILE"
+            raise refused(
+                setting, f"the private key {key} is encrypted, and a node has no password: {decrypt}"
+            ) from None
         raise refused(
             setting, f"{certificate} and {key} have to be a certificate and its private key, in PEM and not encrypted"
         ) from None
@@ -77,6 +82,12 @@ def load_pair(context: ssl.SSLContext, certificate: str, key: str, setting: str)
 def _no_password() -> str:
     """Without this, OpenSSL would ask at the terminal for the password of an encrypted key."""
     return ""
+
+
+def _is_encrypted(key: str) -> bool:
+    with open(key, "rb") as file:
+        head = file.read(4096)
+    return b"ENCRYPTED" in head
 
 
 def refused(setting: str, what: str) -> LonghallError:
