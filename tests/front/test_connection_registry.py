@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from longhall.front.connection_registry import ConnectionRegistry
+from longhall.front.identity import Principal
 
 
 class Connection:
     def __init__(self, connections: ConnectionRegistry[Connection], peer: str) -> None:
         self.peer = peer
+        self.principal: Principal | None = None
         self.is_owed = False
         self.reads = True
         self._connections = connections

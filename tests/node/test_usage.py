@@ -25,6 +25,7 @@ from longhall.queues.settings import QueueSettings
 from longhall.service.queue_operations import CreateQueue
 from longhall.service.usage_operations import AppendUsage
 from longhall.world.real.world import real_world
+from tests.clients.accounts import PASSWORD, ROOT_PASSWORD, Administrator
 from tests.doors.two_nodes import FREE
 
 Sums = Counter[tuple[str, str, str]]  # By door, resource and meter.
@@ -43,9 +44,11 @@ async def running(directory: Path, **settings: object) -> AsyncIterator[Node]:
         world.close()
 
 
-def read(address: str) -> list[dict[str, Any]]:
+def read(address: str, login: dict[str, str] | None = None) -> list[dict[str, Any]]:
     """All records of the usage topic, with a Kafka consumer."""
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "reader", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "reader", "enable.auto.commit": False, **(login or {})}
+    )
     try:
         part = TopicPartition(USAGE_TOPIC, 0, 0)
         consumer.assign([part])
@@ -172,6 +175,50 @@ async def test_sums_are_those_that_clients_of_three_doors_counted_also_after_a_r
         assert len({record["id"] for record in records}) == len(records)
         assert {record["tenant"] for record in records} == {"default"}
         assert sums["", "events", "storage_byte_seconds"] > 0
+
+
+async def test_the_time_of_a_connection_counts_for_the_user_that_has_logged_in(tmp_path: Path) -> None:
+    def use(node: Node) -> list[object]:
+        """Connect as users of their own tenants, and stay connected."""
+        administrator = Administrator(str(node.http))
+        for name in ("publisher", "signer"):
+            administrator.ask("POST", "tenants", {"name": name})
+            administrator.add_user(name, tenant=name)
+        key = administrator.ask("POST", "users/signer/access-keys", {})
+        host, port = str(node.amqp).split(":")
+        login = pika.PlainCredentials("publisher", PASSWORD)
+        connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port), credentials=login))
+        sqs = boto3.client(
+            "sqs",
+            endpoint_url=f"http://{node.sqs}",
+            region_name="us-east-1",
+            aws_access_key_id=key["access_key"],
+            aws_secret_access_key=key["secret"],
+        )
+        sqs.create_queue(QueueName="orders")
+        return [connection, sqs]
+
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "root",
+        "sasl.password": ROOT_PASSWORD,
+    }
+    async with running(tmp_path, http="127.0.0.1:0") as node:
+        connected = await asyncio.to_thread(use, node)
+        assert node.writers.usage is not None
+        found: set[tuple[str, str, str]] = set()
+        while not {("publisher", "publisher", "amqp"), ("signer", "signer", "sqs")} <= found:
+            await asyncio.sleep(1)  # Whole seconds count.
+            await node.writers.usage.write_all()
+            records = await asyncio.to_thread(read, str(node.kafka), login)
+            found = {
+                (record["tenant"], record.get("user", ""), record["door"])
+                for record in records
+                if "connection_seconds" in record["usage"]
+            }
+        assert ("default", "", "amqp") not in found
+        del connected
 
 
 async def test_a_report_that_is_repeated_is_in_the_topic_once(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from typing import Final, Generic, Protocol, TypeVar, final
 
+from longhall.front.identity import Principal
 from longhall.front.refused_connections import RefusedConnections
 from longhall.world.ports import Listener
 
@@ -21,6 +22,10 @@ class RegisteredConnection(Protocol):
     """The interface of a connection to the registry."""
 
     peer: str
+
+    @property
+    def principal(self) -> Principal | None:
+        """The client that has logged in; of clients that log in with each request, the last one. None before."""
 
     @property
     def is_owed(self) -> bool:

@@ -38,6 +38,7 @@ from longhall.front.http_states import (
     SCHEDULED,
     STOPPED,
 )
+from longhall.front.identity import Principal
 from longhall.front.origins import Origin, origin_of
 
 SLOTS_MAX: Final = 32  # Requests of one connection that are under way; more of them wait, unread where that can be.
@@ -66,6 +67,7 @@ class HttpConnection:
         self.loop = loop
         self.peer = ""
         self.origin: Origin | None = None  # What TLS or a balancer says of the client.
+        self.principal: Principal | None = None  # Whose request was the last, if the server keeps that.
         self.state = OPEN
         self.active_s = 0.0  # The time of the last whole request or of the last answer.
         self.stalled_since_s = 0.0  # Since when the client has not read what was written; 0 if it reads.

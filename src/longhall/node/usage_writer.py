@@ -104,7 +104,7 @@ class UsageWriter(BackgroundWriter):
         self._counted_s += seconds
         for door, registry in self._doors:
             for connection in registry.registered:
-                principal = getattr(connection, "principal", None)
+                principal = connection.principal
                 tenant, user = (principal.tenant, principal.user) if principal is not None else ("", "")
                 self._usage.count_connection(tenant, user, door, seconds)
 

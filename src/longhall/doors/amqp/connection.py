@@ -59,6 +59,7 @@ from longhall.doors.amqp.wire.frames import (
 from longhall.doors.amqp.wire.methods import METHODS, Arguments
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import MalformedTable
+from longhall.front.identity import Principal
 from longhall.front.pace import ConnectionPace
 from longhall.service.exchange_operations import LimitChannel
 from longhall.service.sessions import SessionLink
@@ -89,7 +90,7 @@ class AmqpConnection(asyncio.Protocol):
         self.consumers: dict[int, tuple[Channel, ChannelConsumer]] = {}  # By their keys in the session.
         self.owned: dict[str, None] = {}  # Exclusive queues.
         self.session_id = server.new_id(SESSION_ID_BYTES)
-        self._consumer_keys = count(1)
+        self.new_key = count(1).__next__  # Of the next consumer.
         self.publisher = Publisher(self)
         self.acknowledgements = Acknowledgements(self)
         self.is_over = self.is_closing = False
@@ -178,9 +179,7 @@ class AmqpConnection(asyncio.Protocol):
         self._received = received[at:] if at < len(received) else b""
         if self._received or self._bodies.holds_rest:
             self._bodies.hold_rest(len(self._received) if not self.is_over else 0)
-        self.publisher.flush()
-        self.acknowledgements.flush()
-        self._pace()
+        self.worked()
 
     def _pace(self) -> None:
         """Read no more while too much waits, or a body that arrives has to wait for memory."""
@@ -200,7 +199,6 @@ class AmqpConnection(asyncio.Protocol):
 
     def _give_up_bodies(self) -> None:
         """Other connections need the memory of the bodies that arrive."""
-        self._bodies.leave()
         self.refuse(AmqpError(errors.RESOURCE_ERROR, "the memory for messages is used up; try again later"))
 
     def worked(self) -> None:
@@ -530,10 +528,6 @@ class AmqpConnection(asyncio.Protocol):
         """The leader is gone: consumers are opened again at the next one."""
         self._session_ready = self._loop.create_future()
 
-    def new_key(self) -> int:
-        """A key for a consumer."""
-        return next(self._consumer_keys)
-
     # Writing
 
     def write(self, frames: bytes) -> None:
@@ -576,6 +570,11 @@ class AmqpConnection(asyncio.Protocol):
     def _handshake_over(self) -> None:
         if self.handshake.state != "running":
             self.close()
+
+    @property
+    def principal(self) -> Principal | None:
+        """The user that has logged in; None before."""
+        return self.handshake.principal
 
     @property
     def is_owed(self) -> bool:

@@ -236,6 +236,7 @@ class SqsServer(HttpGate):
                 call.method, call.target, call.headers, call.body, self._clock.wall_ms(), call.connection.peer
             )
         call.connection.know()
+        call.connection.principal = found
         return found
 
     # Handling
