@@ -93,10 +93,25 @@ def test_imports(administrator: Administrator, run: Run, monkeypatch: pytest.Mon
     file.write_text("[dave]\naws_access_key_id = AKIADAVE\naws_secret_access_key = secret/of+dave\n")
     assert run("user", "import-aws", str(file)).code == 0
     assert administrator.status("GET", "queues", header=basic("AKIADAVE", "secret/of+dave")) == 200
-    users = {"users": [{"name": "erin", "tags": ["administrator"], "password_hash": "x"}]}
-    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(users)))
-    (erin,) = json.loads(run("user", "import-rabbitmq", "-", "-o", "json").out)
+    file.write_text(file.read_text() + "[dana]\naws_access_key_id = AKIADANA\naws_secret_access_key = secret/of+dana\n")
+    assert json.loads(run("user", "import-aws", str(file), "-o", "json").out) == {"imported": ["dana"]}, "again"
+    definitions = {
+        "users": [
+            {"name": "erin", "tags": ["administrator"], "password_hash": "x"},
+            {"name": "finn", "tags": "monitoring,policymaker", "password_hash": "x"},
+        ],
+        "permissions": [{"user": "finn", "vhost": "/", "configure": "", "write": "^eu\\.", "read": ".*"}],
+    }
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(definitions)))
+    imported = run("user", "import-rabbitmq", "-", "-o", "json")
+    erin, finn = json.loads(imported.out)
+    assert "finn: the tags policymaker have no counterpart" in imported.err
     assert administrator.status("GET", "users", header=basic("erin", erin["password"])) == 200
+    for queue, action, code in (("eu.orders", "write", 0), ("us.orders", "write", 1), ("us.orders", "read", 0)):
+        assert run("access", "explain", "finn", action, f"queue:{queue}").code == code, (queue, action)
+    assert administrator.status("GET", "queues", header=basic("finn", finn["password"])) == 200, "a viewer"
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"users": [{"tags": []}]}'))
+    assert "'name' is missing" in run("user", "import-rabbitmq", "-").err
     key = json.loads(run("user", "rotate", "dave", "--access-key", "-o", "json").out)
     assert administrator.status("GET", "queues", header=basic(key["access_key"], key["secret"])) == 200
     assert administrator.status("GET", "queues", header=basic("AKIADAVE", "secret/of+dave")) == 401, "no overlap"

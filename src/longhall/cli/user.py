@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions, YesOption
 from longhall.cli.output import Format, Row, columns, print_note, show_json, show_outcome, show_rows
+from longhall.cli.rabbitmq_users import read_rabbitmq_users
 from longhall.cli.secrets_input import GenerateOption, PasswordFileOption, read_password
 from longhall.errors import LonghallError
 
@@ -180,33 +180,44 @@ def import_aws(file: FileArgument, options: ApiOptions, tenant: TenantOption = "
         raise CommandError(str(error), Exit.USAGE) from None
     client = options.open_client()
     known = _known(client)
-    for section in sections:
+    keys = {key for user in known.values() for key in user["access_keys"]}
+    added = [section for section in sections if section.access_key not in keys]  # An import may be repeated.
+    for section in added:
         if section.label not in known:
             new = {"name": section.label, "tenant": tenant, "without_password": True}
-            client.ask("POST", "users", dict[str, Any], new)
-            known.add(section.label)
+            known[section.label] = client.ask("POST", "users", dict[str, Any], new)
         key = {"access_key": section.access_key, "secret": section.secret}
         client.ask("POST", _path(section.label, "access-keys"), dict[str, Any], key)
-    names = [section.label for section in sections]
-    show_outcome({"imported": names}, f"imported {len(names)} access keys", options.output)
+    names = [section.label for section in added]
+    there = f"; {len(sections) - len(added)} were there already" if len(added) < len(sections) else ""
+    show_outcome({"imported": names}, f"imported {len(names)} access keys{there}", options.output)
 
 
 @app.command("import-rabbitmq")
 @with_option_groups
 def import_rabbitmq(file: FileArgument, options: ApiOptions, tenant: TenantOption = "default") -> None:
-    """Add the users of a definitions file of RabbitMQ, with new passwords: its hashes cannot be used for SCRAM."""
+    """Add the users of a definitions file of RabbitMQ with their tags and permissions, and with new passwords: its
+    hashes cannot be used for SCRAM.
+    """
     try:
-        value = json.loads(_text(file))
-        users = [(str(one["name"]), "administrator" in one.get("tags", [])) for one in value.get("users", [])]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise CommandError(f"{file} is no definitions file", Exit.USAGE) from None
+        users = read_rabbitmq_users(_text(file))
+    except ValueError as error:
+        raise CommandError(f"{file} is no definitions file: {error}", Exit.USAGE) from None
     client = options.open_client()
     known = _known(client)
     made = []
-    for name, administrator in users:
-        if name not in known:
-            new = {"name": name, "tenant": tenant, "administrator": administrator}
-            made.append(client.ask("POST", "users", dict[str, Any], new))
+    for user in users:
+        if user.name in known:
+            continue
+        new = {"name": user.name, "tenant": tenant, "administrator": user.is_administrator}
+        made.append(client.ask("POST", "users", dict[str, Any], new))
+        if user.roles:
+            roles = {"roles": user.roles}
+            client.ask("PUT", f"access/roles/{quote(user.name, safe='')}", dict[str, Any], roles)
+        if user.rules:
+            client.ask("POST", "access/rules", dict[str, Any], {"rules": user.rules})
+        if user.ignored:
+            print_note(f"longhall: {user.name}: the tags {', '.join(user.ignored)} have no counterpart")
     rows: list[Row] = [{"user": one["name"], "password": one["password"]} for one in made]
     show_rows(rows, columns("user password"), options.output, "every user of the file exists already")
 
@@ -228,9 +239,9 @@ def _change(options: ApiOptions, user: str, value: dict[str, Any], sentence: str
     show_outcome({"user": user, "enabled": changed["enabled"]}, sentence, options.output)
 
 
-def _known(client: ApiClient) -> set[str]:
-    """The names of users before an import. From the first user on a command has to log in."""
-    known = {one["name"] for one in client.ask("GET", "users", list[dict[str, Any]])}
+def _known(client: ApiClient) -> dict[str, dict[str, Any]]:
+    """The users before an import, by name. From the first user on a command has to log in."""
+    known = {one["name"]: one for one in client.ask("GET", "users", list[dict[str, Any]])}
     if not known:
         raise CommandError(
             "there are no users yet: add an administrator with `longhall user add NAME --administrator`, and import as "

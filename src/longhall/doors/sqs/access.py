@@ -9,8 +9,10 @@ from longhall.front.guard import AccessRefused
 
 
 def denied(error: AccessRefused, action: str, door: Door) -> SqsError:
-    """The error of an action that the caller may not do. A queue that it may not see does not exist for it."""
-    if error.hidden:
+    """The error of an action that the caller may not do. A queue that it may not see does not exist for it; that it may
+    not create one says nothing about which there are.
+    """
+    if error.hidden and action != "CreateQueue":
         return SqsError(faults.NO_SUCH_QUEUE, faults.NO_SUCH_QUEUE_MESSAGE)
     user = f"arn:aws:iam::{door.account}:{f'user/{error.user}' if error.user else 'anonymous'}"
     performed = f"sqs:{action.lower()}"
