@@ -93,7 +93,7 @@ def house(tmp_path: Path) -> Iterator[House]:
             administrator.add_user("alice")
             for name in (*HUNG, *HEALTHY):
                 sealed = {} if name == "clear" else {"sealed": name}
-                administrator.ask("POST", "queues", {"name": name, **sealed})
+                administrator.ask("POST", "queues", {"name": name, "settings": sealed})
             try:
                 yield House(node, administrator, tmp_path, vault, provider)
             finally:

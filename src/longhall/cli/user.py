@@ -180,7 +180,7 @@ def import_aws(file: FileArgument, options: ApiOptions, tenant: TenantOption = "
         raise CommandError(str(error), Exit.USAGE) from None
     client = options.open_client()
     known = _known(client)
-    keys = {key for user in known.values() for key in user["access_keys"]}
+    keys = {key["access_key"] for user in known.values() for key in user["access_keys"]}
     added = [section for section in sections if section.access_key not in keys]  # An import may be repeated.
     for section in added:
         if section.label not in known:
