@@ -253,7 +253,7 @@ def test_what_hangs_costs_only_what_needs_it_at_every_door_and_heals(house: Hous
     provider.goes_on.set()
     for queue in HUNG:
         eventually(partial(is_sent_by_http, house, queue), "the keys are back")
-        for door in DOORS.values():
-            door(house, queue)
+        for send in DOORS.values():
+            send(house, queue)
         assert bodies(house, queue) == sorted([*(f"by {door}" for door in DOORS), "by http"])
     eventually(lambda: administrator.status("GET", "queues", header=bearer(new)) == 200, "the provider is back")
