@@ -387,10 +387,9 @@ class AmqpConnection(asyncio.Protocol):
         self.requests += 1
         handler = HANDLERS.get(method)
         if handler is None:
-            name = METHODS[method].name
             if method == methods.CHANNEL_OPEN:
                 raise AmqpError(errors.CHANNEL_ERROR, "second 'channel.open' seen", method)
-            raise AmqpError(errors.COMMAND_INVALID, f"'{name}' is not for servers", method)
+            raise AmqpError(errors.COMMAND_INVALID, f"'{METHODS[method].name}' is not for servers", method)
         if method not in (methods.BASIC_PUBLISH, methods.BASIC_ACK):
             self.publisher.flush()
             if method not in (methods.BASIC_NACK, methods.BASIC_REJECT):
