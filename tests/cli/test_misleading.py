@@ -60,7 +60,7 @@ def test_a_number_needs_its_unit(run: Run) -> None:
 
 
 def test_a_setting_out_of_its_bounds_is_called_by_its_option(hall: Run) -> None:
-    refused(hall("queue", "create", "q", "--priorities", "300"), Exit.USAGE, "--priorities: it must be at most 255")
+    refused(hall("queue", "create", "q", "--priorities", "300"), Exit.USAGE, "--priorities: it must be at most 256")
     good(hall("queue", "create", "bounded"))
     refused(hall("queue", "alter", "bounded", "--attempts", "0", "--dead-letters", "bounded"), Exit.USAGE, "--attempts")
 

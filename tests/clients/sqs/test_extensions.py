@@ -71,11 +71,11 @@ def test_an_invalid_priority_is_refused(sqs: Any, queue: str, make_queue: MakeQu
     for wrong in (
         {"DataType": "String", "StringValue": "1"},
         {"DataType": "Number", "StringValue": "-1"},
-        {"DataType": "Number", "StringValue": "255"},
+        {"DataType": "Number", "StringValue": "256"},
     ):
         with pytest.raises(ClientError, match=r"longhall\.priority"):
             send(sqs, queue, "x", MessageAttributes={"longhall.priority": wrong})
-    for value in ("0", "256", "x"):
+    for value in ("0", "257", "x"):
         with pytest.raises(ClientError) as caught:
             make_queue(LonghallPriorities=value)
         assert caught.value.response["Error"]["Code"] == "InvalidAttributeValue"
