@@ -90,7 +90,7 @@ def _watchdogs(node: Node) -> list[str]:
     """The silence in milliseconds that each watchdog of the node permits."""
     children = Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()
     commands = [Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0") for child in children]
-    return [command[-2].decode() for command in commands if any(b"watchdog" in word for word in command)]
+    return [command[-2].decode() for command in commands if any(b"watchdog_process" in word for word in command)]
 
 
 def _ready(node: Node) -> tuple[int, str]:
