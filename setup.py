@@ -140,7 +140,6 @@ HOT_ROOMS = (
     "doors/kafka/connection.py",
     "doors/kafka/door.py",
     "doors/kafka/fetch_sessions.py",
-    "doors/kafka/sealing.py",
     "doors/kafka/server.py",
     "doors/kafka/handlers/fetch.py",
     "doors/kafka/handlers/produce.py",

@@ -1,4 +1,6 @@
-"""The leader is killed while an AMQP client of another node consumes: the consumer goes on, with redelivered set."""
+"""The leader of a queue is killed while an AMQP client of another node consumes: the consumer goes on, with redelivered
+set.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,21 @@ from tests.clients.serving import Hosts
 SECONDS_MAX = 40.0
 
 
-def _leader(nodes: list[dict[str, Any]]) -> int:
-    with urllib.request.urlopen(f"http://{nodes[0]['http']}/cluster", timeout=10) as answer:
-        return int(json.load(answer)["leader"])
+def _leader(nodes: list[dict[str, Any]], queue: str) -> int:
+    """The node that leads the replication group of a queue."""
+    with urllib.request.urlopen(f"http://{nodes[0]['http']}/api/v1/cluster/map?prefix={queue}", timeout=10) as answer:
+        (row,) = json.load(answer)["partitions"]
+    return int(row["leader"])
+
+
+def _address(node: dict[str, Any]) -> pika.ConnectionParameters:
+    host, _, port = str(node["amqp"]).rpartition(":")
+    return pika.ConnectionParameters(host, int(port))
+
+
+def _declare(parameters: pika.ConnectionParameters, queue: str) -> None:
+    with pika.BlockingConnection(parameters) as connection:
+        connection.channel().queue_declare(queue, durable=True)
 
 
 def _publish(parameters: pika.ConnectionParameters, queue: str, body: bytes) -> None:
@@ -44,13 +58,12 @@ def _publish(parameters: pika.ConnectionParameters, queue: str, body: bytes) -> 
 def test_a_consumer_survives_the_leader(tmp_path: Path) -> None:
     with Hosts(tmp_path / "data") as hosts:
         nodes = cast("list[dict[str, Any]]", hosts.ready["nodes"])
-        leader = _leader(nodes)
-        host, _, port = next(str(node["amqp"]) for node in nodes if node["node"] != leader).rpartition(":")
-        parameters = pika.ConnectionParameters(host, int(port))
+        _declare(_address(nodes[0]), "work")
+        leader = _leader(nodes, "work")
+        parameters = next(_address(node) for node in nodes if node["node"] != leader)
         received: list[tuple[bytes, bool]] = []
         with pika.BlockingConnection(parameters) as connection:
             channel = connection.channel()
-            channel.queue_declare("work", durable=True)
             channel.basic_qos(prefetch_count=5)
 
             def take(_: Any, method: Any, __: Any, body: bytes) -> None:
