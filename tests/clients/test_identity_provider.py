@@ -188,12 +188,12 @@ def test_a_session_ends_with_its_token_and_is_renewed_on_the_same_connection(
 
     def issue(_: str) -> tuple[str, float]:
         issued.append(time.time())
-        return provider.token("alice", seconds=4), time.time() + 4
+        return provider.token("alice", seconds=8), time.time() + 8
 
     options: dict[str, Any] = {**settings(node, ""), "oauth_cb": issue}
     client = AdminClient(options)
     _kept.append(client)
-    deadline = time.monotonic() + 9
+    deadline = time.monotonic() + 14  # The client renews a token after four fifths of its time.
     while time.monotonic() < deadline:
         client.poll(0.2)
         assert client.list_topics(timeout=8).brokers
