@@ -1,4 +1,4 @@
-"""Fair shares of calls: the operations of SQS, AMQP, STOMP and HTTP clients of one tenant do not delay other tenants.
+"""Fair shares of calls: the operations of SQS, AMQP, STOMP and HTTP clients of several tenants take turns.
 
 A call counts while it is under way, with its bytes and with what its work is worth beside the commit of bytes. While
 the calls and the Kafka producers of several tenants have more than a window under way, the next call of a tenant above

@@ -1,4 +1,4 @@
-"""Fair shares of the throughput of a process: a tenant or a topic with much traffic must not delay the others.
+"""Fair shares of the throughput of a process: tenants and topics with much traffic take turns with the others.
 
 A lane is a topic to which Kafka producers send, or all calls of one tenant (`front.fair_calls`); it holds the bytes
 that are under way and not committed. Commits have one order, so the lane that holds most has most of the throughput,
