@@ -73,11 +73,13 @@ def test_leased_messages_take_no_room(channel: BlockingChannel) -> None:
     assert bodies(channel, queue) == [b"3", b"4"]
 
 
-@pytest.mark.parametrize("argument", ["x-max-length", "x-max-length-bytes"])
+@pytest.mark.parametrize("argument", ["x-max-length", "x-max-length-bytes", "x-message-ttl"])
 def test_a_queue_without_room_passes_messages_to_its_consumers_only(channel: BlockingChannel, argument: str) -> None:
     queue = declared(channel, **{argument: 0})
-    channel.basic_publish("", queue, b"lost")
-    assert channel.basic_get(queue)[0] is None
+    for _ in range(100):
+        channel.basic_publish("", queue, b"lost")
+        assert channel.basic_get(queue)[0] is None
+    _wait(channel, lambda: channel.queue_declare(queue, passive=True).method.message_count == 0)
     got: list[bytes] = []
     channel.basic_consume(queue, lambda _channel, _method, _properties, body: got.append(body), auto_ack=True)
     channel.basic_publish("", queue, b"passed")

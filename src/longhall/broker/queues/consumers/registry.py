@@ -48,6 +48,7 @@ SESSIONS_MAX: Final = 65_536
 CONSUMERS_PER_SESSION_MAX: Final = 65_536
 RECLAIM_S: Final = 30.0
 SWEEP_S: Final = 0.1
+PASSING_MS: Final = 1  # With so short a time to live (x-message-ttl 0) a message is for consumers that take it at once.
 PUSH_TURNS_MAX: Final = 10  # Turns of the loop after which consumers have leased what arrived for them.
 
 _log = logging.getLogger("longhall.queues")
@@ -305,6 +306,8 @@ class ConsumerRegistry:
         session = self.session(session_id)
         queue = self._find(name)
         self.use(queue)
+        if queue.settings.amqp is not None and queue.settings.time_to_live_ms == PASSING_MS:
+            return None
         if not queue.available():
             await committed(self._hall, queue.shard)  # What was published a moment ago may be found.
         for _ in range(PUSH_TURNS_MAX):  # Consumers with credit come first.
