@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -205,7 +206,14 @@ def test_connections_beyond_the_bound_are_counted_and_said_at_every_door(new_nod
     assert f'longhall_door_connections_refused_total{{door="kafka"}} {FEW}\n' in metrics
     assert f'longhall_door_connections_refused_total{{door="sqs"}} {FEW}\n' in metrics
     assert f"longhall_connections_refused_total {FEW}\n" in metrics
-    said = [line for line in node.log_text().splitlines() if "a connection was refused" in line]
-    assert [("door=kafka" in line, "door=sqs" in line) for line in said] == [(True, False), (False, True)]
+
+    def said() -> list[tuple[bool, bool]]:
+        lines = [line for line in node.log_text().splitlines() if "a connection was refused" in line]
+        return [("door=kafka" in line, "door=sqs" in line) for line in lines]
+
+    deadline = time.monotonic() + 20
+    while len(said()) < 2 and time.monotonic() < deadline:  # The log is written by a thread.
+        time.sleep(0.05)
+    assert said() == [(True, False), (False, True)]
     for connection in held:
         connection.close()

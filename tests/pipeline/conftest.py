@@ -39,6 +39,7 @@ SETTINGS = {
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.network.timeout": "3600s",  # A machine that stands still for a while is no fault of Spark's.
 }
+SPARK_TEST_SECONDS_MAX = 600  # A job takes a second on an idle machine, and a minute on a busy one.
 _numbers = itertools.count(1)
 _run = uuid.uuid4().hex[:8]
 
@@ -65,6 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and {"spark", "cluster"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(SPARK_TEST_SECONDS_MAX))
     items.sort(key=lambda item: here in item.path.parents and "cluster" in getattr(item, "fixturenames", ()))
 
 

@@ -22,8 +22,6 @@ from tests.pipeline.day import BEGIN_MS, DAY_MS, Day
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 MORNING_MS = 1_700_000_000_000
 
 

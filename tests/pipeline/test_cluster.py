@@ -24,8 +24,6 @@ from tests.pipeline.day import HOT, Day
 from tests.pipeline.replay.test_job import content
 from tests.pipeline.shop import open_shop
 
-pytestmark = pytest.mark.timeout(400)
-
 WHOLE_DAY = ("--since", "2025-11-10T00:00Z", "--until", "2025-11-11T00:00Z", "--no-state")
 # Small executors whose Java does not optimise much, and few tasks: each command starts its own.
 SETTINGS = {

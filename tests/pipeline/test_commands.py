@@ -17,8 +17,6 @@ from tests.pipeline.conftest import Command, FreshName, MakeTopic, Produce, Read
 from tests.pipeline.day import Day
 from tests.pipeline.shop import Shop, open_shop
 
-pytestmark = pytest.mark.timeout(240)
-
 MINUTE_MS = 60_000
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 WHOLE_DAY = ("--since", "2025-11-10T00:00Z", "--until", "2025-11-11T00:00Z")

@@ -19,8 +19,6 @@ from tests.pipeline.connector import missing_connector
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 OURS = "longhall"
 THEIRS = "kafka"
 

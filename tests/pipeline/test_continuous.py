@@ -27,8 +27,6 @@ from tests.pipeline.conftest import Command, FreshName, MakeTopic, Produce
 from tests.pipeline.replay.test_job import content
 from tests.pipeline.shop import open_shop
 
-pytestmark = pytest.mark.timeout(240)
-
 STOPPED = "stopped; the same command goes on where it was"
 
 

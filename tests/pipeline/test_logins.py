@@ -26,8 +26,6 @@ from tests.front.certificates import TestAuthority
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 MECHANISM = {"PLAIN": "plain.Plain", "SCRAM-SHA-512": "scram.Scram"}
 
 

@@ -15,8 +15,6 @@ from tests.pipeline.shop import Shop, open_shop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(scope="module")
 def shop(node: Node, fresh_name: FreshName) -> Shop:

@@ -17,8 +17,6 @@ from tests.pipeline.day import BEGIN_MS, DAY_MS, Day
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 COLUMNS = (
     "partition int, offset bigint, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"

@@ -23,8 +23,6 @@ from longhall.pipeline.report.page import findings
 from tests.pipeline.conftest import Command
 from tests.pipeline.day import BEGIN_MS, DAY_MS, HOT, Day
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def test_a_day_is_told_as_it_was(command: Command, day: tuple[str, Day], tmp_path: Path) -> None:
     queue, made = day

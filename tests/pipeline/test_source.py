@@ -16,8 +16,6 @@ from tests.pipeline.conftest import FreshName, MakeTopic, Produce, ReadTopic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def records(count: int, first: int = 0) -> list[Record]:
     return [

@@ -17,8 +17,6 @@ from tests.pipeline.conftest import MakeTopic, Produce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def test_words_of_the_command_line() -> None:
     assert parse_watermark("10 minutes") == Watermark("", "_timestamp", "10 minutes")

@@ -20,8 +20,6 @@ from tests.pipeline.conftest import FreshName, MakeTopic, Produce
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 Run = Callable[..., list[list[bytes]]]
 
 

@@ -31,8 +31,6 @@ from tests.pipeline.conftest import MakeTopic, Produce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 Archive = Callable[..., Done]
 DAY_MS = 86_400_000
 MORNING_MS = 1_700_000_000_000

@@ -28,8 +28,6 @@ from tests.clients.sealed.test_doors import consume, http, produce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 SECRET = b"the body that no file may have"
 
 

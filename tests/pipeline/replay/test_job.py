@@ -30,8 +30,6 @@ from tests.pipeline.conftest import FreshName, MakeTopic, Produce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(240)
-
 Replay = Callable[..., Done]
 MORNING_MS = 1_700_000_000_000
 
