@@ -1,11 +1,12 @@
-"""Longhall's AMQP door beside RabbitMQ, classic and quorum queues, under the same client, and beside NATS JetStream.
+"""Longhall's AMQP door beside RabbitMQ, classic and quorum queues, under the same client, and beside NATS and Redis.
 
 All servers run at once and one is loaded at a time. A round takes every line on each peer in turn, and each round
 begins with another peer, so that other load on the machine affects all alike. A publish line fills durable queues with
 persistent, confirmed messages, and the consume line behind it empties them with acknowledgements. The end-to-end line
-does both at once, at half of the rate at which the peer could publish and consume in turn. NATS, which has no AMQP, is
-loaded by a client of its own and takes the publish and consume lines. Routing through a topic
-exchange, idle connections and the way through a node that does not lead are measured once, on Longhall.
+does both at once, at half of the rate at which the peer could publish and consume in turn. NATS JetStream and Redis
+streams, which have no AMQP, are loaded by another client and take the publish and consume lines; so do Longhall and
+RabbitMQ by STOMP. Routing through a topic exchange, idle connections and the way through a node that does not lead are
+measured once, on Longhall.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from typing import Any
 
 from bench import machine
 from bench.kafka import say, sync_probe
-from bench.load import amqp, nats
+from bench.load import amqp
+from bench.load.dialects import AmqpQueues, Dialect, StompDestinations
 from bench.measure import process
 from bench.measure.figures import latency_figures
-from bench.peers import rabbitmq
+from bench.peers import rabbitmq, redis
 from bench.peers.amqp import PEERS, SERVERS, LonghallExchanges, Peer
 from bench.peers.nats import VERSION as NATS_VERSION
 from bench.peers.node import Node
+from bench.peers.rabbitmq import RabbitMq
 from bench.peers.trio import LonghallTrio
 
 ROUNDS = 3
@@ -38,6 +41,7 @@ SIZES = {"100b": 100, "1k": 1024}
 QUEUES = (1, 10)
 COPIES = 10
 ROUTES = (10, 1000)
+SPEAKING_STOMP = ("longhall", "rabbitmq-classic")
 IDLE_CONNECTIONS = 10_000
 DESCRIPTORS = 40_000  # Open files, for so many connections.
 WINDOW = 1000  # Unconfirmed messages, and the prefetch.
@@ -70,18 +74,23 @@ class Bench:
         shift = number % len(names)
         lines: Lines = {}
         for name in names[shift:] + names[:shift]:
+            peer = self._peers[name]
             for label, size in SIZES.items():
                 for count in QUEUES:
                     for verb, figures in self._cycle(name, size, count, self._seconds).items():
                         lines.setdefault(f"{verb}_{label}_{count}", {})[name] = figures
-                if not self._peers[name].speaks_amqp:
+                if not isinstance(peer.dialect, AmqpQueues):
                     continue
                 rates = [lines[f"{verb}_{label}_1"][name]["messages_per_second"] for verb in ("publish", "consume")]
                 half = 0.5 / sum(1 / each for each in rates)
                 lines.setdefault(f"half_{label}", {})[name] = self._end_to_end(name, size, half)
-            if self._peers[name].speaks_amqp:
-                lines.setdefault("fanout_100b", {})[name] = self._fanout(name)
-            weight = process.memory(self._servers[self._peers[name].server].pid)
+            if isinstance(peer.dialect, AmqpQueues):
+                lines.setdefault("fanout_100b", {})[name] = self._fanout(name, peer.dialect)
+            if name in SPEAKING_STOMP:
+                for label, size in SIZES.items():
+                    for verb, figures in self._stomp_cycle(name, size).items():
+                        lines.setdefault(f"stomp_{verb}_{label}", {})[name] = figures
+            weight = process.memory(self._servers[peer.server].pid)
             lines.setdefault("memory", {})[name] = {"resident_mb": weight.resident_bytes / 1e6}
         for label, size in SIZES.items():  # The same rate for all: half of what the slowest peer can take.
             rate = min(each["rate"] for each in lines[f"half_{label}"].values())
@@ -91,53 +100,49 @@ class Bench:
 
     def _cycle(self, name: str, size: int, count: int, seconds: float) -> dict[str, Figures]:
         """Fill so many queues, and empty them."""
-        options: dict[str, Any] = {"size": size, "window": WINDOW, "ack": ACK_EVERY}
-        if not self._peers[name].speaks_amqp:
-            return self._stream_cycle(name, count, seconds, options)
-        queues = self._declared(name, count)
-        options["prefetch"] = WINDOW
-        published = self._measured(name, "publish", queues, seconds=seconds, **options)
-        whole = int(published["messages"])
-        consumed = self._measured(name, "consume", queues, seconds=_DRAIN_SECONDS_MAX, count=whole, **options)
-        assert consumed["messages"] >= whole, f"{name} delivered {consumed['messages']} of {whole} messages"
-        amqp.delete(self._address(name), queues)
-        return {"publish": published, "consume": consumed}
+        return self._filled_and_emptied(name, self._peers[name].dialect, self._address(name), size, count, seconds)
 
-    def _stream_cycle(self, name: str, count: int, seconds: float, options: dict[str, Any]) -> dict[str, Figures]:
-        """The same with the subjects of a stream in place of queues."""
-        address, pid = self._address(name), self._servers[name].pid
-        subjects = [f"bench-{at}" for at in range(count)]
-        nats.create(address, subjects)
-        published = measured(pid, "publish", address, subjects, nats.run, seconds=seconds, **options)
-        nats.consume(address, WINDOW)
+    def _stomp_cycle(self, name: str, size: int) -> dict[str, Figures]:
+        """The same with one queue, by STOMP."""
+        server = self._servers[self._peers[name].server]
+        assert isinstance(server, LonghallExchanges | RabbitMq)
+        dialect = StompDestinations(server.address)
+        return self._filled_and_emptied(name, dialect, server.stomp_address, size, 1, self._seconds)
+
+    def _filled_and_emptied(
+        self, name: str, dialect: Dialect, address: str, size: int, count: int, seconds: float
+    ) -> dict[str, Figures]:
+        queues, pid = self._names(count), self._servers[self._peers[name].server].pid
+        options: dict[str, Any] = {"size": size, "window": WINDOW, "ack": ACK_EVERY}
+        dialect.create(address, queues)
+        published = measured(pid, "publish", address, queues, dialect.run, seconds=seconds, **options)
+        dialect.begin_consuming(address, queues, WINDOW)
         whole = int(published["messages"])
-        consumed = measured(
-            pid, "consume", address, subjects, nats.run, seconds=_DRAIN_SECONDS_MAX, count=whole, **options
-        )
+        options |= {"seconds": _DRAIN_SECONDS_MAX, "count": whole}
+        consumed = measured(pid, "consume", address, queues, dialect.run, **options)
         assert consumed["messages"] >= whole, f"{name} delivered {consumed['messages']} of {whole} messages"
-        nats.delete(address)
+        dialect.delete(address, queues)
         return {"publish": published, "consume": consumed}
 
     def _end_to_end(self, name: str, size: int, rate: float) -> Figures:
-        queues = self._declared(name, 1)
+        queues, dialect = self._names(1), self._peers[name].dialect
+        dialect.create(self._address(name), queues)
         options: dict[str, Any] = {"size": size, "window": WINDOW, "prefetch": WINDOW, "ack": 10}
         figures = self._measured(name, "both", queues, seconds=self._seconds, rate=rate, **options)
-        amqp.delete(self._address(name), queues)
+        dialect.delete(self._address(name), queues)
         return {**figures, "rate": rate}
 
-    def _fanout(self, name: str) -> Figures:
+    def _fanout(self, name: str, dialect: AmqpQueues) -> Figures:
+        queues, address = self._names(COPIES), self._address(name)
         exchange = f"fanout-{self._number}"
-        queues = self._declared(name, COPIES, exchange, "fanout")
+        amqp.declare(address, queues, kind=dialect.queue_type, exchange=exchange, routing="fanout")
         figures = self._measured(name, "publish", ["key"], seconds=self._seconds, window=WINDOW, exchange=exchange)
-        amqp.delete(self._address(name), queues, exchange=exchange)
+        amqp.delete(address, queues, exchange=exchange)
         return figures
 
-    def _declared(self, name: str, count: int, exchange: str = "", routing: str = "") -> list[str]:
+    def _names(self, count: int) -> list[str]:
         self._number += 1
-        queues = [f"bench-{self._number}-{at}" for at in range(count)]
-        kind = self._peers[name].queue_type
-        amqp.declare(self._address(name), queues, kind=kind, exchange=exchange, routing=routing)
-        return queues
+        return [f"bench-{self._number}-{at}" for at in range(count)]
 
     def _address(self, name: str) -> str:
         return self._servers[self._peers[name].server].address
@@ -236,7 +241,12 @@ def through_follower(seconds: float, rounds: int) -> Lines:
 def run(names: list[str], *, rounds: int, seconds: float, warm_seconds: float, connections: int) -> dict[str, object]:
     began = time.time()
     result: dict[str, object] = {
-        "machine": {**machine.describe(), "rabbitmq": rabbitmq.version(), "nats": NATS_VERSION},
+        "machine": {
+            **machine.describe(),
+            "rabbitmq": rabbitmq.version(),
+            "nats": NATS_VERSION,
+            "redis": redis.version(),
+        },
         "taken": time.strftime("%Y-%m-%d", time.gmtime(began)),
         "settings": {"rounds": rounds, "seconds": seconds, "window": WINDOW, "ack_every": ACK_EVERY, "brokers": names},
     }

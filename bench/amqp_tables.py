@@ -12,7 +12,9 @@ TITLES = {
     "rabbitmq-quorum": "RabbitMQ, quorum queues",
     "nats": "NATS JetStream, defaults",
     "nats-always": "NATS JetStream, syncing",
+    "redis": "Redis streams, syncing",
 }
+WITHOUT_AMQP = ("nats", "nats-always", "redis")
 SIZES = {"100b": "100 B", "1k": "1 KB"}
 COUNTS = {"1": "one queue", "10": "ten queues"}
 LINES = {
@@ -21,6 +23,11 @@ LINES = {
     for size, size_words in SIZES.items()
     for count, count_words in COUNTS.items()
 } | {"fanout_100b": "publish, 100 B, fanout to ten queues"}
+STOMP_LINES = {
+    f"stomp_{verb}_{size}": f"STOMP, {verb}, {size_words}, one queue"
+    for verb in ("publish", "consume")
+    for size, size_words in SIZES.items()
+}
 LATENCIES = {
     f"{load}_{size}": f"{words}, {size_words}"
     for load, words in (("half", "half of its own rate"), ("same", "the same rate for all"))
@@ -47,9 +54,13 @@ _HOW = """### How it was measured
 - The client is one C program for all: one connection that publishes with at most {window} unconfirmed messages, and
   one that consumes with a prefetch of {window} and acknowledges every {ack_every}th message with `multiple`. A close, a
   nack or a missing message ends the run. The consume line empties what the publish line before it has filled.
-- NATS has a C program of its own for the same load: subjects of one stream on disk, every message acknowledged by the
-  stream, a push consumer with the acknowledgement policy `all`. Its defaults sync every two minutes; "syncing" has
-  `sync_interval: always`.
+- NATS, Redis and STOMP have another C program for the same load. NATS: subjects of one stream on disk, every message
+  acknowledged by the stream, a push consumer with the acknowledgement policy `all`. Its defaults sync every two
+  minutes; "syncing" has `sync_interval: always`.
+- Redis is Debian's package with `appendonly yes` and `appendfsync always`: a queue is a stream with a consumer group.
+  The consumer keeps ten reads of {ack_every} messages under way and acknowledges each answer whole.
+- STOMP: version 1.2, persistent messages with a receipt each, `ack:client`, the same window and prefetch. RabbitMQ has
+  its plugin enabled.
 - End to end: one connection publishes at fixed times, another consumes; the latency counts from when a message was due.
   A peer's own rate is that of messages published and consumed in turn.
 - Routing, idle connections and the way through a node that does not lead were measured on Longhall alone. "Spread"
@@ -65,14 +76,15 @@ def _peers(result: Result) -> list[str]:
 
 def tables(result: Result) -> str:
     """All tables, in Markdown."""
-    return "\n\n".join([_throughput(result), _latency(result), _cpu(result), _alone(result)])
+    return "\n\n".join([_throughput(result), _stomp(result), _latency(result), _cpu(result), _alone(result)])
 
 
 def section(result: Result) -> str:
     on = result["machine"]
     taken = (
         f"Taken {result['taken']} on {on['cores']} cores of {on['processor']}, {on['memory']}, Linux {on['kernel']}; "
-        f"Longhall {on['longhall']}, Python {on['python']}; RabbitMQ {on['rabbitmq']}; NATS {on['nats']}."
+        f"Longhall {on['longhall']}, Python {on['python']}; RabbitMQ {on['rabbitmq']}; NATS {on['nats']}; "
+        f"Redis {on['redis']}."
     )
     parts = [
         "## The AMQP door",
@@ -89,10 +101,7 @@ def _throughput(result: Result) -> str:
     others = [name for name in peers if name != "longhall"] if "longhall" in peers else []
     rows = []
     for line, title in LINES.items():
-        row = [title]
-        for peer in peers:
-            figure = spread(result, line, peer, "messages_per_second")
-            row.append("" if figure is None else f"{figure.median:,.0f} ({figure.low:,.0f} to {figure.high:,.0f})")
+        row = [title, *(_range(result, line, peer) for peer in peers)]
         for other in others:
             times = ratio(result, line, "messages_per_second", "longhall", other)
             row.append("" if times is None else f"**{times:,.1f}x**")
@@ -106,8 +115,22 @@ def _throughput(result: Result) -> str:
     return table(head, rows)
 
 
+def _stomp(result: Result) -> str:
+    rows = []
+    for line, title in STOMP_LINES.items():
+        times = ratio(result, line, "messages_per_second", "longhall", "rabbitmq-classic")
+        rates = [_range(result, line, peer) for peer in ("longhall", "rabbitmq-classic")]
+        rows.append([title, *rates, "" if times is None else f"**{times:,.1f}x**"])
+    return table(["messages a second", "Longhall", "RabbitMQ", "to RabbitMQ"], rows)
+
+
+def _range(result: Result, line: str, peer: str) -> str:
+    figure = spread(result, line, peer, "messages_per_second")
+    return "" if figure is None else f"{figure.median:,.0f} ({figure.low:,.0f} to {figure.high:,.0f})"
+
+
 def _latency(result: Result) -> str:
-    peers = [peer for peer in _peers(result) if not peer.startswith("nats")]
+    peers = [peer for peer in _peers(result) if peer not in WITHOUT_AMQP]
     rows = []
     for line, title in LATENCIES.items():
         row = [title]

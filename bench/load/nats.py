@@ -1,27 +1,24 @@
-"""Runs the load generator of NATS JetStream, `nats.c`, and creates the streams and consumers that it uses."""
+"""Loads NATS JetStream, and creates the streams and consumers that the load uses."""
 
 from __future__ import annotations
 
 import json
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from bench.load import text
 from bench.load.amqp import Run
 from bench.load.generator import LoadFailed
-from bench.load.program import Option, Program
+from bench.load.program import Option
 
-_SOURCE = Path(__file__).with_name("nats.c")
 STREAM = "bench"
 DELIVER = "deliver"
 
 
 def run(mode: str, address: str, names: Sequence[str], **options: Option) -> Run:
-    """Run the client to its end. The options are those at the head of `nats.c`; a consumer needs no names."""
-    words = [mode, address, DELIVER if mode == "consume" else ",".join(names)]
-    report, samples = Program(_SOURCE, words, ("samples",), options).finish()
-    return Run(**report, latencies_ns=samples["samples"])
+    """Run the client to its end. A consumer of the whole stream needs no names."""
+    return text.run("nats", mode, address, [DELIVER] if mode == "consume" else names, **options)
 
 
 def create(address: str, subjects: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Longhall through its AMQP door, beside RabbitMQ with its two kinds of queues and NATS JetStream."""
+"""Longhall through its AMQP and STOMP doors, beside RabbitMQ with its two kinds of queues, NATS JetStream and Redis."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
+from bench.load.dialects import AmqpQueues, Dialect, NatsSubjects, RedisStreams
 from bench.peers.longhall import Longhall
 from bench.peers.nats import Nats
 from bench.peers.node import Node
 from bench.peers.rabbitmq import RabbitMq, answers_amqp
+from bench.peers.redis import Redis
 
 
 class LonghallExchanges(Longhall):
@@ -18,6 +20,7 @@ class LonghallExchanges(Longhall):
     def __init__(self) -> None:
         super().__init__()
         self._amqp = ""
+        self.stomp_address = ""
 
     @property
     def address(self) -> str:
@@ -26,7 +29,8 @@ class LonghallExchanges(Longhall):
     def listening(self) -> bool:
         if not super().listening():
             return False
-        self._amqp = str(json.loads(self._ready_path().read_text())["amqp"])
+        ready = json.loads(self._ready_path().read_text())
+        self._amqp, self.stomp_address = str(ready["amqp"]), str(ready["stomp"])
         return True
 
     def answers(self) -> bool:
@@ -38,24 +42,22 @@ SERVERS: dict[str, Callable[[], Node]] = {
     "rabbitmq": RabbitMq,
     "nats": Nats,
     "nats-always": lambda: Nats(syncs=True),
+    "redis": Redis,
 }
 
 
 class Peer(NamedTuple):
-    """A server, and the type of the queues that are declared there; a server without AMQP has none."""
+    """A server, and how its queues are used."""
 
     server: str
-    queue_type: str
-
-    @property
-    def speaks_amqp(self) -> bool:
-        return bool(self.queue_type)
+    dialect: Dialect
 
 
 PEERS = {
-    "longhall": Peer("longhall", "classic"),
-    "rabbitmq-classic": Peer("rabbitmq", "classic"),
-    "rabbitmq-quorum": Peer("rabbitmq", "quorum"),
-    "nats": Peer("nats", ""),
-    "nats-always": Peer("nats-always", ""),
+    "longhall": Peer("longhall", AmqpQueues("classic")),
+    "rabbitmq-classic": Peer("rabbitmq", AmqpQueues("classic")),
+    "rabbitmq-quorum": Peer("rabbitmq", AmqpQueues("quorum")),
+    "nats": Peer("nats", NatsSubjects()),
+    "nats-always": Peer("nats-always", NatsSubjects()),
+    "redis": Peer("redis", RedisStreams()),
 }

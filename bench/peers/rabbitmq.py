@@ -1,8 +1,9 @@
 """RabbitMQ on loopback, as Debian packages it.
 
 `with RabbitMq() as broker: broker.address`, or `python -m bench.peers.rabbitmq` from the root of the repository. It has
-its own directories, node name and ports, and its own `epmd`, which ends with it. Everything else is the package's
-default. The package is expected on the machine: `apt-get install --no-install-recommends rabbitmq-server`.
+its own directories, node name and ports, and its own `epmd`, which ends with it. The plugin of STOMP is enabled, and
+everything else is the package's default. The package is expected on the machine:
+`apt-get install --no-install-recommends rabbitmq-server`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _INSTALL = "apt-get install --no-install-recommends rabbitmq-server"
 _PROTOCOL_HEADER = b"AMQP\0\0\x09\x01"
 
 _SETTINGS = """listeners.tcp.1 = 127.0.0.1:{port}
+stomp.listeners.tcp.1 = 127.0.0.1:{stomp_port}
 loopback_users = none
 log.console = true
 log.console.level = warning
@@ -48,12 +50,16 @@ class RabbitMq(Node):
 
     def __init__(self, *, directory: Path | None = None) -> None:
         super().__init__(name="rabbitmq", directory=directory)
-        self._port, self._distribution_port, self._epmd_port = free_ports(3)
+        self._port, self._stomp_port, self._distribution_port, self._epmd_port = free_ports(4)
         self._epmd: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def stomp_address(self) -> str:
+        return f"127.0.0.1:{self._stomp_port}"
 
     def listening(self) -> bool:
         return True
@@ -64,8 +70,9 @@ class RabbitMq(Node):
     def prepare(self) -> None:
         if missing_tools():
             raise BrokerFailed(f"RabbitMQ is not installed; on Debian: {_INSTALL}")
-        (self.directory / "rabbitmq.conf").write_text(_SETTINGS.format(port=self._port))
-        (self.directory / "plugins").write_text("[].\n")
+        settings = _SETTINGS.format(port=self._port, stomp_port=self._stomp_port)
+        (self.directory / "rabbitmq.conf").write_text(settings)
+        (self.directory / "plugins").write_text("[rabbitmq_stomp].\n")
         self._start_epmd()
 
     def _start_epmd(self) -> None:
