@@ -12,12 +12,13 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.duplicates import once_and_more
 from longhall.doors.kafka.errors import error_of
-from longhall.doors.kafka.handlers.describe_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from longhall.doors.kafka.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestResource,
     AlterConfigsResponse,
     AlterConfigsResponseResource,
+    ConfigOperation,
+    ConfigResourceType,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestResource,
     IncrementalAlterConfigsResponse,
@@ -25,13 +26,14 @@ from longhall.doors.kafka.wire.messages.configs import (
 )
 from longhall.errors import Code, LonghallError
 
-ACTIONS = dict(
-    enumerate(
-        (ConfigurationAction.SET, ConfigurationAction.DELETE, ConfigurationAction.APPEND, ConfigurationAction.SUBTRACT)
-    )
-)
+ACTIONS: Final[dict[int, ConfigurationAction]] = {
+    ConfigOperation.SET: ConfigurationAction.SET,
+    ConfigOperation.DELETE: ConfigurationAction.DELETE,
+    ConfigOperation.APPEND: ConfigurationAction.APPEND,
+    ConfigOperation.SUBTRACT: ConfigurationAction.SUBTRACT,
+}
 
-DELETE: Final = 1  # The operation that needs no value.
+_ALTERABLE: Final = frozenset(ConfigResourceType) - {ConfigResourceType.CLIENT_METRICS}
 
 Row = TypeVar("Row", AlterConfigsResponseResource, IncrementalAlterConfigsResponseResource)
 
@@ -96,18 +98,18 @@ async def _alter(
 
 
 async def _replace(door: Door, resource: AlterConfigsRequestResource, validate_only: bool) -> None:
-    if resource.resource_type == BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         raise LonghallError(Code.INVALID_REQUEST, "Levels of loggers are changed by IncrementalAlterConfigs.")
     _check_type(resource.resource_type)
     _check_configs([(config.name, config.value) for config in resource.configs])
     wanted = {config.name: config.value for config in resource.configs if config.value is not None}
-    if resource.resource_type == BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         changes = [ConfigurationChange(name, ConfigurationAction.SET, value) for name, value in wanted.items()]
         await broker_operations.change_broker(
             door, resource.resource_name, changes, replace=True, validate_only=validate_only
         )
         return
-    if resource.resource_type == GROUP:
+    if resource.resource_type == ConfigResourceType.GROUP:
         await group_operations.configure_group(door.coordinator, resource.resource_name, wanted, validate_only)
         return
     if door.sealing is not None:
@@ -117,7 +119,9 @@ async def _replace(door: Door, resource: AlterConfigsRequestResource, validate_o
 
 async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, validate_only: bool) -> None:
     _check_type(resource.resource_type)
-    _check_configs([(one.name, "" if one.config_operation == DELETE else one.value) for one in resource.configs])
+    _check_configs(
+        [(one.name, "" if one.config_operation == ConfigOperation.DELETE else one.value) for one in resource.configs]
+    )
     changes: list[ConfigurationChange] = []
     for config in resource.configs:
         action = ACTIONS.get(config.config_operation)
@@ -125,15 +129,15 @@ async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, 
             reason = f"{config.config_operation} is not an operation on configurations."
             raise LonghallError(Code.INVALID_CONFIGURATION, reason)
         changes.append(ConfigurationChange(config.name, action, config.value))
-    if resource.resource_type == BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         await broker_operations.change_broker(
             door, resource.resource_name, changes, replace=False, validate_only=validate_only
         )
         return
-    if resource.resource_type == BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         broker_operations.change_loggers(door, resource.resource_name, changes, validate_only)
         return
-    if resource.resource_type == GROUP:
+    if resource.resource_type == ConfigResourceType.GROUP:
         await group_operations.change_configuration(door.coordinator, resource.resource_name, changes, validate_only)
         return
     if door.sealing is not None:
@@ -143,6 +147,6 @@ async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, 
 
 
 def _check_type(resource_type: int) -> None:
-    if resource_type not in (TOPIC, GROUP, BROKER, BROKER_LOGGER):
+    if resource_type not in _ALTERABLE:
         reason = "Only topics, groups, brokers and loggers can be configured while the node runs."
         raise LonghallError(Code.INVALID_REQUEST, reason)

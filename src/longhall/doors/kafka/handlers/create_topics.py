@@ -8,8 +8,8 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.duplicates import once_and_more
 from longhall.doors.kafka.errors import error_of
-from longhall.doors.kafka.handlers.describe_configs import FROM_DEFAULT, FROM_TOPIC
 from longhall.doors.kafka.topic_operations import CreatedTopic
+from longhall.doors.kafka.wire.messages.configs import ConfigSource
 from longhall.doors.kafka.wire.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsRequestTopic,
@@ -81,7 +81,7 @@ def _row(name: str, created: CreatedTopic) -> CreateTopicsResponseTopic:
                 name=setting,
                 value=effective[setting],
                 read_only=setting in READ_ONLY,
-                config_source=FROM_TOPIC if setting in given else FROM_DEFAULT,
+                config_source=ConfigSource.TOPIC if setting in given else ConfigSource.DEFAULT,
             )
             for setting in SETTINGS
         ],

@@ -13,7 +13,8 @@ from longhall.doors.kafka.share_exchange import (
     leader_epoch_of,
     release_session,
 )
-from longhall.doors.kafka.share_sessions import FINAL, INITIAL, INVALID_EPOCH, Place
+from longhall.doors.kafka.share_sessions import FINAL, INITIAL, Place
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.share_records import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
@@ -26,7 +27,7 @@ from longhall.errors import Code
 async def handle(door: Door, request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
     refused = check_ids(request.group_id, request.member_id)
     if refused is None and request.share_session_epoch == INITIAL:
-        refused = ShareRefusal(INVALID_EPOCH, "An acknowledgement opens no share session.")
+        refused = ShareRefusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "An acknowledgement opens no share session.")
     if refused is not None:
         return ShareAcknowledgeResponse(error_code=refused.error_code, error_message=refused.message)
     if door.follows:

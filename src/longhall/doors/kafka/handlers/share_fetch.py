@@ -24,8 +24,9 @@ from longhall.doors.kafka.share_exchange import (
     leader_epoch_of,
     release_session,
 )
-from longhall.doors.kafka.share_sessions import FINAL, INITIAL, NOT_FOUND, PARTITIONS_MAX, Place, ShareSession
+from longhall.doors.kafka.share_sessions import FINAL, INITIAL, PARTITIONS_MAX, Place, ShareSession
 from longhall.doors.kafka.throttle import throttle
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.share_records import (
     AcquiredRecords,
     ShareFetchRequest,
@@ -249,7 +250,9 @@ def _empty(place: Place) -> ShareFetchResponsePartition:
 def _not_leader(door: Door, request: ShareFetchRequest) -> ShareFetchResponse:
     """What a follower answers: the leader of each partition that the request names."""
     if not request.topics:
-        return ShareFetchResponse(error_code=NOT_FOUND, error_message="There is no such share session.")
+        return ShareFetchResponse(
+            error_code=ErrorCode.SHARE_SESSION_NOT_FOUND, error_message="There is no such share session."
+        )
     names = LeaderNames(door)
     refusal = ShareRefusal(error_of(Code.NOT_LEADER))
     topics: list[ShareFetchResponseTopic] = []
