@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from longhall.broker.configuration import SEALED
@@ -12,6 +13,7 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.duplicates import once_and_more
 from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestResource,
@@ -36,42 +38,36 @@ ACTIONS: Final[dict[int, ConfigurationAction]] = {
 _ALTERABLE: Final = frozenset(ConfigResourceType) - {ConfigResourceType.CLIENT_METRICS}
 
 Row = TypeVar("Row", AlterConfigsResponseResource, IncrementalAlterConfigsResponseResource)
+Resource = TypeVar("Resource", AlterConfigsRequestResource, IncrementalAlterConfigsRequestResource)
 
 
 async def handle(door: Door, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-    once, more = once_and_more((one.resource_type, one.resource_name) for one in request.resources)
-    return AlterConfigsResponse(
-        responses=[
-            *(_repeated(AlterConfigsResponseResource, *place) for place in more),
-            *[
-                await _alter(AlterConfigsResponseResource, one, _replace(door, one, request.validate_only))
-                for one in request.resources
-                if (one.resource_type, one.resource_name) in once
-            ],
-        ]
-    )
+    replace = partial(_replace, door, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=await _alter_all(AlterConfigsResponseResource, request.resources, replace))
 
 
 async def handle_incremental(
     door: Door, request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
-    once, more = once_and_more((one.resource_type, one.resource_name) for one in request.resources)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            *(_repeated(IncrementalAlterConfigsResponseResource, *place) for place in more),
-            *[
-                await _alter(IncrementalAlterConfigsResponseResource, one, _change(door, one, request.validate_only))
-                for one in request.resources
-                if (one.resource_type, one.resource_name) in once
-            ],
-        ]
-    )
+    change = partial(_change, door, validate_only=request.validate_only)
+    rows = await _alter_all(IncrementalAlterConfigsResponseResource, request.resources, change)
+    return IncrementalAlterConfigsResponse(responses=rows)
 
 
-def _repeated(row_class: type[Row], resource_type: int, resource_name: str) -> Row:
+async def _alter_all(
+    row_class: type[Row], resources: Sequence[Resource], alter: Callable[[Resource], Awaitable[None]]
+) -> list[Row]:
+    """The rows of a response. A resource that the request names twice is refused and not changed."""
+    once, more = once_and_more((one.resource_type, one.resource_name) for one in resources)
     said = "Each resource must appear at most once."
-    code = error_of(Code.INVALID_REQUEST)
-    return row_class(resource_type=resource_type, resource_name=resource_name, error_code=code, error_message=said)
+    rows = [
+        row_class(resource_type=kind, resource_name=name, error_code=ErrorCode.INVALID_REQUEST, error_message=said)
+        for kind, name in more
+    ]
+    for one in resources:
+        if (one.resource_type, one.resource_name) in once:
+            rows.append(await _alter(row_class, one, alter(one)))
+    return rows
 
 
 def _check_configs(configs: Sequence[tuple[str, str | None]]) -> None:
