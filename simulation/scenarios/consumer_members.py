@@ -10,8 +10,9 @@ import asyncio
 import random
 from typing import Final, final
 
-from longhall.client.groups import GROUP
 from longhall.client.hall import Hall
+from longhall.doors.kafka.wire.error_codes import ErrorCode
+from longhall.doors.kafka.wire.messages.cluster import CoordinatorType
 from longhall.doors.kafka.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -27,7 +28,9 @@ from simulation.world import SimulatedWorld
 REBALANCE_MS: Final = 30_000
 GIVE_UP_S_MAX: Final = 6.0
 LOOK_S: Final = 0.5
-_JOIN_AGAIN: Final = frozenset({25, 69, 110})  # UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND, FENCED_MEMBER_EPOCH
+_JOIN_AGAIN: Final = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.FENCED_MEMBER_EPOCH}
+)
 
 
 async def come_and_go_assigned(context: RunContext, name: str, oracle: OwnershipOracle, topics: list[str]) -> None:
@@ -72,7 +75,7 @@ class _Member:
             sent_at = loop.time()
             try:
                 answer = await hall.ask_coordinator(
-                    GROUP, self._oracle.group, self._request(), ConsumerGroupHeartbeatResponse
+                    CoordinatorType.GROUP, self._oracle.group, self._request(), ConsumerGroupHeartbeatResponse
                 )
             except LonghallError:
                 await asyncio.sleep(self._chance.uniform(0.05, 0.5))
@@ -119,7 +122,9 @@ class _Member:
         self._oracle.stopped(self.member_id)
         request = ConsumerGroupHeartbeatRequest(group_id=self._oracle.group, member_id=self.member_id, member_epoch=-1)
         try:
-            await hall.ask_coordinator(GROUP, self._oracle.group, request, ConsumerGroupHeartbeatResponse)
+            await hall.ask_coordinator(
+                CoordinatorType.GROUP, self._oracle.group, request, ConsumerGroupHeartbeatResponse
+            )
         except LonghallError:
             pass  # Its session expires.
         hall.close()

@@ -62,7 +62,8 @@ from longhall.node.group_process import PARTITIONS_APART
 from longhall.service.group_settles import GroupSettles
 from longhall.service.local import LocalBroker
 from longhall.service.outbox_calls import OutboxCalls
-from longhall.service.placed_queues import PlacedQueues, placed_queue
+from longhall.service.placed_queue import placed_queue
+from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions

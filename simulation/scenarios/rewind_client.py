@@ -112,7 +112,7 @@ class RewindClient:
     async def _look(self) -> dict[str, int]:
         """All messages in the log, settled or not, with their positions."""
         page = await self._surely(
-            lambda: self._inside(lambda desk: desk.peek(self._queue, LOOK_MAX, settled=True)),
+            lambda: self._inside(lambda desk: desk.inspection.peek(self._queue, LOOK_MAX, settled=True)),
         )
         places = {key_of(seen.delivery.body.decode()): seen.offset for seen in page.messages}
         self.backlog.seen([key_of(seen.delivery.body.decode()) for seen in page.messages])

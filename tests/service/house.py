@@ -51,7 +51,8 @@ from longhall.service.exchanges import ExchangeService
 from longhall.service.group_settles import GroupSettles
 from longhall.service.local import LocalBroker
 from longhall.service.outbox_calls import OutboxCalls
-from longhall.service.placed_queues import PlacedQueues, placed_queue
+from longhall.service.placed_queue import placed_queue
+from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
 from longhall.service.queue_operations import ReceiveMessages, SendMessages, SettleMessages

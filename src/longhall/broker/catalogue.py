@@ -13,9 +13,7 @@ from longhall.broker.configuration import TopicOptions, check, resolve
 from longhall.broker.events import (
     BrokersConfigured,
     CatalogueEvent,
-    CopyCompleted,
     CopyLogMade,
-    LaneDropped,
     LaneMade,
     PartitionRenewed,
     PartitionsAdded,
@@ -23,7 +21,7 @@ from longhall.broker.events import (
     PartsDropped,
     PartsMade,
     ProducerIdsTaken,
-    QueueConfigured,
+    QueueCatalogueEvent,
     QueueDeclared,
     QueueRemoved,
     QueueRenewed,
@@ -36,16 +34,7 @@ from longhall.broker.queue_catalogue import QueueCatalogue
 from longhall.directory.directory import Directory
 from longhall.directory.events import DirectoryChanged
 from longhall.errors import Code
-from longhall.exchanges.events import (
-    BindingAdded,
-    BindingRemoved,
-    ExchangeDeclared,
-    ExchangeDeleted,
-    PolicyRemoved,
-    PolicySet,
-    VirtualHostAdded,
-    VirtualHostRemoved,
-)
+from longhall.exchanges.events import ExchangeEvent, PolicyRemoved, PolicySet
 from longhall.exchanges.names import names_of
 from longhall.exchanges.topology import Topology
 from longhall.names import is_legal_name
@@ -188,6 +177,14 @@ class Catalogue:
 
     def apply(self, event: CatalogueEvent, replayed: bool = False) -> None:
         """Apply an event: the only way in which the catalogue changes."""
+        if isinstance(event, QueueCatalogueEvent):
+            self._apply_to_queues(event)
+            return
+        if isinstance(event, ExchangeEvent):
+            self.exchanges.apply(event)
+            if isinstance(event, PolicySet | PolicyRemoved):
+                self.queues.follow_policies()
+            return
         match event:
             case TopicCreated():
                 topic = Topic(event, resolve(self.options, event.configuration))
@@ -220,20 +217,6 @@ class Catalogue:
                 self.producer_ids_below = event.below
                 if replayed:
                     self._next_producer_id = event.below
-            case QueueRemoved():
-                name = self.queues.by_id[event.queue_id].name
-                self.queues.apply(event)
-                self.exchanges.queue_removed(names_of(name)[0], name)
-            case QueueRenewed():
-                self.queues.apply(event)
-                self.by_id[self.queues.by_id[event.queue_id].topic_id].partitions = list(event.partitions)
-                self.next_partition = max(self.next_partition, event.partitions[-1] + 1)
-            case QueueDeclared() | QueueConfigured() | LaneMade() | LaneDropped() | CopyLogMade() | CopyCompleted():
-                self.queues.apply(event)
-                if isinstance(event, LaneMade | CopyLogMade):
-                    self.next_partition = max(self.next_partition, event.partition + 1)
-                elif isinstance(event, QueueDeclared):
-                    self.next_partition = max(self.next_partition, event.number + 1)
             case PartsMade():
                 self.parts[event.partition] = event.shard
                 self.next_partition = max(self.next_partition, event.partition + 1)
@@ -241,18 +224,23 @@ class Catalogue:
                 self.parts.pop(event.partition, None)
             case DirectoryChanged():
                 self.directory.apply(event)
-            case PolicySet() | PolicyRemoved():
-                self.exchanges.apply(event)
-                self.queues.follow_policies()
-            case (
-                VirtualHostAdded()
-                | VirtualHostRemoved()
-                | ExchangeDeclared()
-                | ExchangeDeleted()
-                | BindingAdded()
-                | BindingRemoved()
-            ):
-                self.exchanges.apply(event)
+
+    def _apply_to_queues(self, event: QueueCatalogueEvent) -> None:
+        """Apply an event of a queue, and what follows from it for its topic and for exchanges."""
+        gone = self.queues.by_id[event.queue_id].name if isinstance(event, QueueRemoved) else ""
+        self.queues.apply(event)
+        match event:
+            case QueueDeclared():
+                self.next_partition = max(self.next_partition, event.number + 1)
+            case QueueRemoved():
+                self.exchanges.queue_removed(names_of(gone)[0], gone)
+            case LaneMade() | CopyLogMade():
+                self.next_partition = max(self.next_partition, event.partition + 1)
+            case QueueRenewed():
+                self.by_id[self.queues.by_id[event.queue_id].topic_id].partitions = list(event.partitions)
+                self.next_partition = max(self.next_partition, event.partitions[-1] + 1)
+            case _:
+                pass
 
     def _configure_brokers(self, configurations: Mapping[str, Mapping[str, str]]) -> None:
         self.brokers = {broker: dict(values) for broker, values in configurations.items()}

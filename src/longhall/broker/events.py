@@ -7,16 +7,7 @@ from typing import Any
 import msgspec
 
 from longhall.directory.events import DirectoryChanged
-from longhall.exchanges.events import (
-    BindingAdded,
-    BindingRemoved,
-    ExchangeDeclared,
-    ExchangeDeleted,
-    PolicyRemoved,
-    PolicySet,
-    VirtualHostAdded,
-    VirtualHostRemoved,
-)
+from longhall.exchanges.events import ExchangeEvent
 from longhall.queues.settings import QueueSettings
 
 
@@ -170,6 +161,10 @@ class PartsDropped(_Event, frozen=True, tag="parts-dropped"):
     partition: int
 
 
+QueueCatalogueEvent = (
+    QueueDeclared | QueueConfigured | QueueRemoved | LaneMade | LaneDropped | CopyLogMade | CopyCompleted | QueueRenewed
+)
+
 CatalogueEvent = (
     TopicCreated
     | TopicDeleted
@@ -179,24 +174,10 @@ CatalogueEvent = (
     | TopicConfigured
     | BrokersConfigured
     | ProducerIdsTaken
-    | QueueDeclared
-    | QueueConfigured
-    | QueueRemoved
-    | LaneMade
-    | LaneDropped
-    | CopyLogMade
-    | CopyCompleted
-    | QueueRenewed
+    | QueueCatalogueEvent
     | PartsMade
     | PartsDropped
-    | VirtualHostAdded
-    | VirtualHostRemoved
-    | ExchangeDeclared
-    | ExchangeDeleted
-    | BindingAdded
-    | BindingRemoved
-    | PolicySet
-    | PolicyRemoved
+    | ExchangeEvent
     | DirectoryChanged
 )
 

@@ -26,14 +26,9 @@ from longhall.broker.events import (
     BrokersConfigured,
     CatalogueEvent,
     CopyCompleted,
-    CopyLogMade,
-    LaneDropped,
-    LaneMade,
     PartitionRenewed,
     PartitionsAdded,
     PartitionsMapped,
-    PartsDropped,
-    PartsMade,
     QueueConfigured,
     QueueDeclared,
     QueueRemoved,
@@ -55,7 +50,7 @@ from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.refused_producers import RefusedProducers
 from longhall.broker.traffic import Traffic
 from longhall.broker.usage.usage_meter import Usage
-from longhall.errors import Code
+from longhall.errors import Code, LonghallError
 from longhall.exchanges.events import PolicyRemoved, PolicySet
 from longhall.log.files import OpenFiles
 from longhall.log.partition import PartitionLog
@@ -239,6 +234,13 @@ class Hall:
         entry = self.catalogue.queues.by_name.get(name)
         return self.queues[entry.number] if entry is not None else None
 
+    def known_queue(self, name: str) -> RunningQueue:
+        """The queue of this name. UNKNOWN_QUEUE if there is none."""
+        queue = self.running_queue(name)
+        if queue is None:
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+        return queue
+
     def queues_on(self, topic_id: bytes) -> list[RunningQueue]:
         """All queues on this topic."""
         return [queue for queue in self.queues.values() if queue.entry.topic_id == topic_id]
@@ -311,15 +313,19 @@ class Hall:
         self.journal.touch(shard, True)
         self.commits.kick()
 
-    def append_catalogue(self, event: CatalogueEvent, target: Committable) -> None:
-        """Append and apply a change of the catalogue; `target` is called on its commit."""
-        shard = self.shards[CATALOGUE_SHARD]
-        self.append_event(shard, CATALOGUE, event)
+    def write_event(self, shard: Shard, room: int, event: object, apply: Callable[[Any], object]) -> None:
+        """Append and apply an event; the caller waits on the shard."""
+        self.append_event(shard, room, event)
         try:
-            self.apply_catalogue(event)
+            apply(event)
         except Exception as error:
             self.halt(error)
             raise
+
+    def append_catalogue(self, event: CatalogueEvent, target: Committable) -> None:
+        """Append and apply a change of the catalogue; `target` is called on its commit."""
+        shard = self.shards[CATALOGUE_SHARD]
+        self.write_event(shard, CATALOGUE, event, self.apply_catalogue)
         shard.wait(target, 0)
 
     def apply_catalogue(self, event: CatalogueEvent, replayed: bool = False) -> None:
@@ -362,25 +368,8 @@ class Hall:
             case PolicySet() | PolicyRemoved():
                 for queue in self.queues.values():
                     queue.follow_settings()
-            case LaneMade():
-                queue_logs.add_log(self, self.catalogue.queues.by_id[event.queue_id], event.partition, event.key)
-            case LaneDropped():
-                queue_logs.drop_hidden(self, self.catalogue.queues.by_id[event.queue_id], event.partition)
-            case CopyLogMade():
-                entry = self.catalogue.queues.by_id[event.queue_id]
-                queue_logs.add_copy(self, entry, event.partition, event.lane)
-            case CopyCompleted():
-                queue_logs.use_copies(self, self.catalogue.queues.by_id[event.queue_id])
-            case QueueRenewed():
-                queue_logs.renew_logs(self, self.catalogue.queues.by_id[event.queue_id])
-            case PartsMade():
-                queue_logs.add_parts(self, event.partition, event.shard)
-            case PartsDropped():
-                parts = self.partitions.get(event.partition)
-                if parts is not None:
-                    self.drop_partition(parts)
             case _:
-                pass
+                queue_logs.follow(self, event)
 
     def restore_catalogue(self, state: dict[str, Any]) -> None:
         """Take the catalogue of a snapshot, and create its partitions."""

@@ -213,12 +213,7 @@ async def _discard_queue(hall: Hall, queue: RunningQueue) -> None:
 
 def write_moved(hall: Hall, queue: RunningQueue, event: StateCopied | Emptied) -> None:
     """Append and apply an event of a queue that another group serves."""
-    hall.append_event(queue.shard, QUEUES, event)
-    try:
-        queue.apply(event)
-    except Exception as error:
-        hall.halt(error)
-        raise
+    hall.write_event(queue.shard, QUEUES, event, queue.apply)
 
 
 def _end_of(batches: bytes, position: int) -> int:

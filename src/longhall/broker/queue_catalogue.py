@@ -17,6 +17,7 @@ from longhall.broker.events import (
     CopyLogMade,
     LaneDropped,
     LaneMade,
+    QueueCatalogueEvent,
     QueueConfigured,
     QueueDeclared,
     QueueRemoved,
@@ -31,10 +32,6 @@ from longhall.queues.settings import QueueSettings
 DELETED_MAX: Final = 10_000  # Deleted queues whose dead-letter queues are remembered; the oldest are dropped.
 DELETED_FIELDS: Final = 2
 NO_STARTS: Final[Mapping[int, int]] = {}
-
-QueueEvent = (
-    QueueDeclared | QueueConfigured | QueueRemoved | LaneMade | LaneDropped | CopyLogMade | CopyCompleted | QueueRenewed
-)
 
 
 @final
@@ -127,7 +124,7 @@ class QueueCatalogue:
         letters = own.queue if own is not None and own.after_delete and own.queue != name else ""
         return QueueRemoved(queue_id=entry.queue_id, letters=letters)
 
-    def apply(self, event: QueueEvent) -> None:
+    def apply(self, event: QueueCatalogueEvent) -> None:
         """Apply an event: the only way in which the queues change."""
         match event:
             case QueueDeclared():

@@ -12,7 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from longhall.broker.configuration import hidden_options
-from longhall.broker.events import CopyCompleted, QueueRenewed
+from longhall.broker.events import (
+    CatalogueEvent,
+    CopyCompleted,
+    CopyLogMade,
+    LaneDropped,
+    LaneMade,
+    PartsDropped,
+    PartsMade,
+    QueueRenewed,
+)
 from longhall.broker.partition import Partition
 from longhall.broker.queue_catalogue import QueueEntry
 from longhall.log.partition import PartitionLog
@@ -23,6 +32,30 @@ if TYPE_CHECKING:
 
 HIDDEN_TOPIC: Final = bytes(16)  # The topic id of logs that no topic has: delays, priority levels, chunks.
 LEVEL: Final = "priority:"  # The purpose of a log: this prefix and the priority level; else delayed messages.
+
+
+def follow(hall: Hall, event: CatalogueEvent) -> None:
+    """Create, drop and rebind logs after the catalogue has applied an event; other events change nothing here."""
+    queues = hall.catalogue.queues.by_id
+    match event:
+        case LaneMade():
+            add_log(hall, queues[event.queue_id], event.partition, event.key)
+        case LaneDropped():
+            _drop_hidden(hall, queues[event.queue_id], event.partition)
+        case CopyLogMade():
+            add_copy(hall, queues[event.queue_id], event.partition, event.lane)
+        case CopyCompleted():
+            _use_copies(hall, queues[event.queue_id])
+        case QueueRenewed():
+            _renew_logs(hall, queues[event.queue_id])
+        case PartsMade():
+            add_parts(hall, event.partition, event.shard)
+        case PartsDropped():
+            parts = hall.partitions.get(event.partition)
+            if parts is not None:
+                hall.drop_partition(parts)
+        case _:
+            pass
 
 
 def add_log(hall: Hall, entry: QueueEntry, number: int, key: str) -> None:
@@ -49,7 +82,7 @@ def add_copy(hall: Hall, entry: QueueEntry, number: int, lane: int) -> None:
         partition.lane = lane
 
 
-def drop_hidden(hall: Hall, entry: QueueEntry, number: int) -> None:
+def _drop_hidden(hall: Hall, entry: QueueEntry, number: int) -> None:
     """Remove an empty log of delayed messages."""
     partition = hall.partitions.get(number)
     if partition is not None:
@@ -70,7 +103,7 @@ def drop_unused(hall: Hall, event: CopyCompleted | QueueRenewed) -> None:
             hall.drop_partition(partition)
 
 
-def use_copies(hall: Hall, entry: QueueEntry) -> None:
+def _use_copies(hall: Hall, entry: QueueEntry) -> None:
     """Make the copies the logs of the queue."""
     topic = hall.catalogue.by_id[entry.topic_id]
     route = hall.routes[topic.name]
@@ -88,7 +121,7 @@ def use_copies(hall: Hall, entry: QueueEntry) -> None:
     queue.follow_place(hall.options.wing)
 
 
-def renew_logs(hall: Hall, entry: QueueEntry) -> None:
+def _renew_logs(hall: Hall, entry: QueueEntry) -> None:
     """Give a queue empty logs."""
     topic = hall.catalogue.by_id[entry.topic_id]
     route = [hall.new_partition(topic, number, log) for number, log in enumerate(topic.partitions)]

@@ -35,12 +35,7 @@ def check_transaction(
         [(partition.topic, partition.number)],
     )
     for event in decision.events:
-        hall.append_event(hall.shard_of(transactional_id), TRANSACTIONS, event)
-        try:
-            transactions.apply(event)
-        except Exception as error:
-            hall.halt(error)
-            raise
+        hall.write_event(hall.shard_of(transactional_id), TRANSACTIONS, event, transactions.apply)
     if decision.events:
         for observer in hall.observers:
             observer.transaction_changed()

@@ -311,12 +311,8 @@ class TransactionCoordinator(HallObserver):
         self.arm()
 
     def _append(self, shard: Shard, event: TransactionEvent) -> None:
-        self._hall.append_event(shard, TRANSACTIONS, event)
-        try:
-            self._hall.transactions_of(event.transactional_id).apply(event)
-        except Exception as error:
-            self._hall.halt(error)
-            raise
+        transactions = self._hall.transactions_of(event.transactional_id)
+        self._hall.write_event(shard, TRANSACTIONS, event, transactions.apply)
 
     def _finish_soon(self, transactional_id: str) -> None:
         before = self._finishing.get(transactional_id)

@@ -13,6 +13,7 @@ from typing import Final, TypedDict, TypeVar, final
 from longhall.client.login import Login, log_in
 from longhall.client.refusals import Unreachable, check
 from longhall.doors.kafka.wire.apis import API, API_OF_REQUEST, Api, encode_request
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_response_header
 from longhall.doors.kafka.wire.messages.versions import ApiVersionsRequest, ApiVersionsResponse
 from longhall.doors.kafka.wire.schema import Message, decode
@@ -22,7 +23,6 @@ from longhall.world.ports import Network
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 IN_FLIGHT_MAX: Final = 100
 REQUEST_TIMEOUT_MS: Final = 30_000
-UNSUPPORTED_VERSION: Final = 35
 
 _R = TypeVar("_R", bound=Message)
 
@@ -75,7 +75,7 @@ class Connection(asyncio.Protocol):
     async def _agree(self) -> None:
         asked = ApiVersionsRequest(client_software_name="longhall", client_software_version="1")
         answer = await self._api_versions(asked, 3)
-        if answer.error_code == UNSUPPORTED_VERSION:
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             answer = await self._api_versions(ApiVersionsRequest(), 0)
         check(answer.error_code)
         self._ranges = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
     async def _api_versions(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
         frame = await self._exchange(API[API_VERSIONS], request, version, REQUEST_TIMEOUT_MS)
         _, at = decode_response_header(frame, API_VERSIONS, version)
-        if frame[at : at + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
+        if frame[at : at + 2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
             version = 0  # A broker that does not support the requested version answers in the oldest one.
         return decode(ApiVersionsResponse, version, frame, at)[0]
 

@@ -10,18 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, final
 
 from longhall.client.records import LATEST
-from longhall.client.refusals import check
+from longhall.client.refusals import COORDINATOR_MOVED, check
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages import commits as c
 from longhall.doors.kafka.wire.messages import consumer_groups as a
 from longhall.doors.kafka.wire.messages import group_admin as g
+from longhall.doors.kafka.wire.messages.cluster import CoordinatorType
 from longhall.doors.kafka.wire.messages.membership import ConsumerProtocolAssignment, decode_assignment
 from longhall.topics.consumer_protocol import encode_assignment
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
 
-GROUP: Final = 0  # As FindCoordinator calls it.
-GROUP_ID_NOT_FOUND: Final = 69
 _BY_NAME_VERSION_MAX: Final = 9  # Later versions of OffsetCommit and OffsetFetch know topics by id alone.
 
 Place = tuple[str, int]  # Topic and partition.
@@ -70,9 +70,12 @@ class Groups:
 
         async def attempt() -> g.DescribeGroupsResponseGroup:
             request = g.DescribeGroupsRequest(groups=[group_id])
-            answer = await self._hall.ask_coordinator(GROUP, group_id, request, g.DescribeGroupsResponse)
+            answer = await self._hall.ask_coordinator(
+                CoordinatorType.GROUP, group_id, request, g.DescribeGroupsResponse
+            )
             group = answer.groups[0]
-            if group.error_code == GROUP_ID_NOT_FOUND or (group.error_code == 0 and group.group_state == "Dead"):
+            is_dead = group.error_code == 0 and group.group_state == "Dead"
+            if is_dead or group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 return await self._describe_assigned(group_id)
             self._check(group_id, group.error_code, group.error_message)
             return group
@@ -82,7 +85,9 @@ class Groups:
     async def _describe_assigned(self, group_id: str) -> g.DescribeGroupsResponseGroup:
         """A group with server-side assignment, in the form of a classic one."""
         request = a.ConsumerGroupDescribeRequest(group_ids=[group_id])
-        answer = await self._hall.ask_coordinator(GROUP, group_id, request, a.ConsumerGroupDescribeResponse)
+        answer = await self._hall.ask_coordinator(
+            CoordinatorType.GROUP, group_id, request, a.ConsumerGroupDescribeResponse
+        )
         group = answer.groups[0]
         self._check(group_id, group.error_code)
         return g.DescribeGroupsResponseGroup(
@@ -107,7 +112,7 @@ class Groups:
     async def delete(self, group_id: str) -> None:
         async def attempt() -> None:
             request = g.DeleteGroupsRequest(groups_names=[group_id])
-            answer = await self._hall.ask_coordinator(GROUP, group_id, request, g.DeleteGroupsResponse)
+            answer = await self._hall.ask_coordinator(CoordinatorType.GROUP, group_id, request, g.DeleteGroupsResponse)
             self._check(group_id, answer.results[0].error_code)
 
         await self._hall.persist(attempt)
@@ -122,7 +127,7 @@ class Groups:
         async def attempt() -> c.OffsetFetchResponse:
             request = _offset_fetch(group_id, places, stable)
             answer = await self._hall.ask_coordinator(
-                GROUP, group_id, request, c.OffsetFetchResponse, version_max=_BY_NAME_VERSION_MAX
+                CoordinatorType.GROUP, group_id, request, c.OffsetFetchResponse, version_max=_BY_NAME_VERSION_MAX
             )
             self._check(group_id, answer.groups[0].error_code if answer.groups else answer.error_code)
             return answer
@@ -155,7 +160,7 @@ class Groups:
 
         async def attempt() -> None:
             answer = await self._hall.ask_coordinator(
-                GROUP, group_id, request, c.OffsetCommitResponse, version_max=_BY_NAME_VERSION_MAX
+                CoordinatorType.GROUP, group_id, request, c.OffsetCommitResponse, version_max=_BY_NAME_VERSION_MAX
             )
             for topic in answer.topics:
                 for part in topic.partitions:
@@ -187,7 +192,7 @@ class Groups:
         request = c.OffsetDeleteRequest(group_id=group_id, topics=list(topics.values()))
 
         async def attempt() -> None:
-            answer = await self._hall.ask_coordinator(GROUP, group_id, request, c.OffsetDeleteResponse)
+            answer = await self._hall.ask_coordinator(CoordinatorType.GROUP, group_id, request, c.OffsetDeleteResponse)
             self._check(group_id, answer.error_code)
             for topic in answer.topics:
                 for part in topic.partitions:
@@ -206,8 +211,8 @@ class Groups:
         return {place: (each, ends[place]) for place, each in sorted(committed.items())}
 
     def _check(self, group_id: str, error_code: int, message: str | None = "") -> None:
-        if error_code in (14, 15, 16):
-            self._hall.forget_coordinator(GROUP, group_id)
+        if error_code in COORDINATOR_MOVED:
+            self._hall.forget_coordinator(CoordinatorType.GROUP, group_id)
         check(error_code, message or f"group {group_id}")
 
 

@@ -21,6 +21,7 @@ from longhall.client.records import Records
 from longhall.client.refusals import Refused, Unreachable, check
 from longhall.client.topics import Topics
 from longhall.client.transactions import Transactions
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.cluster import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -34,8 +35,6 @@ from longhall.errors import LonghallError
 from longhall.world.ports import Network
 
 PATIENCE_MS: Final = 30_000
-UNKNOWN_TOPIC: Final = 3
-LEADER_NOT_AVAILABLE: Final = 5
 PORT: Final = 9092
 
 _PAUSE_FIRST_S: Final = 0.01
@@ -180,11 +179,11 @@ class Hall:
             return known
         for topic in (await self.metadata([name], create=create)).topics:
             if topic.name == name:
-                missing = topic.error_code == UNKNOWN_TOPIC and not create
+                missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create
                 if topic.error_code != 0:
                     raise Refused(topic.error_code, f"topic {name}", retriable=False if missing else None)
                 return topic
-        raise Refused(UNKNOWN_TOPIC, f"topic {name}")
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
 
     def forget(self, topic: str) -> None:
         """Drop a topic from the cache: its leader has moved, or the topic was created again."""
@@ -195,10 +194,12 @@ class Hall:
             if candidate.partition_index == partition:
                 if candidate.leader_id < 0:
                     self.forget(name)
-                    raise Refused(LEADER_NOT_AVAILABLE, f"{name}-{partition}")
+                    raise Refused(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{partition}")
                 return candidate.leader_id
         self.forget(name)
-        raise Refused(UNKNOWN_TOPIC, f"topic {name} has no partition {partition}", retriable=False)
+        raise Refused(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} has no partition {partition}", retriable=False
+        )
 
     async def controller(self) -> int:
         if self._controller not in self._brokers:

@@ -14,11 +14,13 @@ import asyncio
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
 from longhall.client.assignment import assign_by_range
-from longhall.client.groups import GROUP, Committed, Membership, Place
+from longhall.client.groups import Committed, Membership, Place
 from longhall.client.reader import Consumed, Reader
 from longhall.client.records import EARLIEST, READ_COMMITTED
-from longhall.client.refusals import Refused, check
+from longhall.client.refusals import COORDINATOR_MOVED, Refused, check
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages import groups as g
+from longhall.doors.kafka.wire.messages.cluster import CoordinatorType
 from longhall.doors.kafka.wire.messages.membership import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopic,
@@ -34,11 +36,7 @@ if TYPE_CHECKING:
     from longhall.client.hall import Hall
 
 _RANGE: Final = "range"
-_ILLEGAL_GENERATION: Final = 22
-_UNKNOWN_MEMBER: Final = 25
-_REBALANCE: Final = 27
-_MEMBER_ID_REQUIRED: Final = 79
-_JOIN_AGAIN: Final = (_ILLEGAL_GENERATION, _UNKNOWN_MEMBER, _REBALANCE)
+_JOIN_AGAIN: Final = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS)
 
 _R = TypeVar("_R", bound=Message)
 
@@ -111,7 +109,9 @@ class GroupMember:
             who = g.LeaveGroupRequestMember(member_id=self._member_id)
             request = g.LeaveGroupRequest(group_id=self.group_id, member_id=self._member_id, members=[who])
             try:
-                await self._hall.ask_coordinator(GROUP, self.group_id, request, g.LeaveGroupResponse, line=self._line)
+                await self._hall.ask_coordinator(
+                    CoordinatorType.GROUP, self.group_id, request, g.LeaveGroupResponse, line=self._line
+                )
             except LonghallError:
                 pass  # The session ends by itself.
         self._member_id = ""
@@ -143,12 +143,12 @@ class GroupMember:
             joined = await self._ask_to_join()
             return await self._sync(joined)
         except Refused as refusal:
-            if refusal.error_code == _UNKNOWN_MEMBER:
+            if refusal.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self._member_id = ""
             if refusal.error_code in _JOIN_AGAIN:
                 raise Refused(refusal.error_code, str(refusal), retriable=True) from refusal
-            if refusal.error_code in (14, 15, 16):
-                self._hall.forget_coordinator(GROUP, self.group_id)
+            if refusal.error_code in COORDINATOR_MOVED:
+                self._hall.forget_coordinator(CoordinatorType.GROUP, self.group_id)
             raise
 
     async def _ask_to_join(self) -> g.JoinGroupResponse:
@@ -164,7 +164,7 @@ class GroupMember:
                 protocols=[g.JoinGroupRequestProtocol(name=_RANGE, metadata=metadata)],
             )
             answer = await self._rebalance(request, g.JoinGroupResponse)
-            if answer.error_code != _MEMBER_ID_REQUIRED:
+            if answer.error_code != ErrorCode.MEMBER_ID_REQUIRED:
                 break
             self._member_id = answer.member_id
         check(answer.error_code, f"group {self.group_id}")
@@ -194,7 +194,7 @@ class GroupMember:
         """Send a request that the coordinator answers when the whole group has joined."""
         timeout_ms = self._rebalance_timeout_ms + 5_000
         return await self._hall.ask_coordinator(
-            GROUP, self.group_id, request, expected, timeout_ms=timeout_ms, line=self._line
+            CoordinatorType.GROUP, self.group_id, request, expected, timeout_ms=timeout_ms, line=self._line
         )
 
     async def _assign(self, joined: g.JoinGroupResponse) -> list[g.SyncGroupRequestAssignment]:
@@ -235,12 +235,12 @@ class GroupMember:
             await asyncio.sleep(self._heartbeat_ms / 1000)
             try:
                 answer = await self._hall.ask_coordinator(
-                    GROUP, self.group_id, request, g.HeartbeatResponse, line=self._line
+                    CoordinatorType.GROUP, self.group_id, request, g.HeartbeatResponse, line=self._line
                 )
             except LonghallError:
                 continue  # The coordinator is away; if that lasts, the group will say so.
-            if answer.error_code in (14, 15, 16):
-                self._hall.forget_coordinator(GROUP, self.group_id)
+            if answer.error_code in COORDINATOR_MOVED:
+                self._hall.forget_coordinator(CoordinatorType.GROUP, self.group_id)
             elif answer.error_code != 0:
                 return
 

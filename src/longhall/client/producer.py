@@ -17,6 +17,7 @@ from longhall.client.groups import Committed, Membership, Place
 from longhall.client.records import Placed
 from longhall.client.refusals import Refused, Unreachable
 from longhall.client.transactions import TIMEOUT_MS, Identity
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.errors import Code, LonghallError
 from longhall.records.batch import Record, build_batch
 from longhall.records.compression import NONE
@@ -27,7 +28,6 @@ from longhall.world.ports import Clock
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
 
-_DUPLICATE: Final = 46
 _NOBODY: Final = Identity(-1, -1)
 RISING_FEATURE: Final = "transaction.version"
 RISING_LEVEL: Final = 2  # From this level on the epoch rises with each transaction, and writing is joining.
@@ -191,7 +191,7 @@ class Producer:
                 patience_ms=self._options.delivery_timeout_ms,
             )
         except Refused as refusal:
-            if refusal.error_code != _DUPLICATE:
+            if refusal.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 raise
             placed = Placed(-1, -1, -1)  # It is there, from a try whose answer was lost; the hall forgot where.
         backlog.advance(len(records))

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, final
 
 from longhall.client.connection import REQUEST_TIMEOUT_MS
 from longhall.client.refusals import Refused, check
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages import configs as c
 from longhall.doors.kafka.wire.messages import offsets as o
 from longhall.doors.kafka.wire.messages import storage as s
 from longhall.doors.kafka.wire.messages import topics as t
 from longhall.doors.kafka.wire.messages.cluster import MetadataResponseTopic
+from longhall.doors.kafka.wire.messages.configs import ConfigOperation, ConfigResourceType, ConfigSource
 from longhall.doors.kafka.wire.schema import Message
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
-
-TOPIC: Final = 2
-BROKER: Final = 4
-_SET: Final = 0
-_DELETE: Final = 1
-_SOURCE_DEFAULT: Final = 5
 
 _R = TypeVar("_R", bound=Message)
 
@@ -103,11 +99,11 @@ class Topics:
         await self._hall.persist(attempt)
         self._hall.forget(name)
 
-    async def settings(self, name: str, *, kind: int = TOPIC) -> Sequence[Setting]:
+    async def settings(self, name: str, *, kind: int = ConfigResourceType.TOPIC) -> Sequence[Setting]:
         """The configuration of a topic, or of a broker by its number."""
         resource = c.DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=None)
         request = c.DescribeConfigsRequest(resources=[resource])
-        node_id = int(name) if kind == BROKER else None
+        node_id = int(name) if kind == ConfigResourceType.BROKER else None
 
         async def attempt() -> c.DescribeConfigsResponseResource:
             result = (await self._hall.ask(node_id, request, c.DescribeConfigsResponse)).results[0]
@@ -115,21 +111,21 @@ class Topics:
             return result
 
         return [
-            Setting(row.name, row.value, row.config_source == _SOURCE_DEFAULT, row.read_only, row.is_sensitive)
+            Setting(row.name, row.value, row.config_source == ConfigSource.DEFAULT, row.read_only, row.is_sensitive)
             for row in (await self._hall.persist(attempt)).configs
         ]
 
-    async def alter(self, name: str, changes: dict[str, str | None], *, kind: int = TOPIC) -> None:
+    async def alter(self, name: str, changes: dict[str, str | None], *, kind: int = ConfigResourceType.TOPIC) -> None:
         """Set the entries that have a value, and reset those that have none to their defaults."""
         rows = [
             c.IncrementalAlterConfigsRequestConfig(
-                name=key, config_operation=_DELETE if value is None else _SET, value=value
+                name=key, config_operation=ConfigOperation.DELETE if value is None else ConfigOperation.SET, value=value
             )
             for key, value in changes.items()
         ]
         resource = c.IncrementalAlterConfigsRequestResource(resource_type=kind, resource_name=name, configs=rows)
         request = c.IncrementalAlterConfigsRequest(resources=[resource])
-        node_id = int(name) if kind == BROKER else None
+        node_id = int(name) if kind == ConfigResourceType.BROKER else None
 
         async def attempt() -> None:
             result = (await self._hall.ask(node_id, request, c.IncrementalAlterConfigsResponse)).responses[0]
@@ -180,6 +176,6 @@ class Topics:
     @staticmethod
     def _check_topic(error_code: int, message: str | None, name: str) -> None:
         """Raise Refused at once for a topic that does not exist."""
-        if error_code == 3:
+        if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise Refused(error_code, f"topic {name}", retriable=False)
         check(error_code, message or name)

@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, final
 
 from longhall.client.groups import Committed, Membership, Place, topics_of
-from longhall.client.refusals import check
+from longhall.client.refusals import COORDINATOR_MOVED, check
 from longhall.doors.kafka.wire.messages import transaction_admin as a
 from longhall.doors.kafka.wire.messages import transactions as t
+from longhall.doors.kafka.wire.messages.cluster import CoordinatorType
 from longhall.doors.kafka.wire.schema import Message
 
 if TYPE_CHECKING:
     from longhall.client.hall import Hall
 
-GROUP: Final = 0
-TRANSACTION: Final = 1  # As FindCoordinator calls it.
 TIMEOUT_MS: Final = 60_000
 _CLIENTS_VERSION_MAX: Final = 3  # Later versions of AddPartitionsToTxn are for brokers among themselves.
 _KEEPS_EPOCH_VERSION_MAX: Final = (
@@ -119,7 +118,7 @@ class Transactions:
 
         async def attempt() -> None:
             answer = await self._hall.ask_coordinator(
-                GROUP,
+                CoordinatorType.GROUP,
                 group_id,
                 request,
                 t.TxnOffsetCommitResponse,
@@ -127,8 +126,8 @@ class Transactions:
             )
             for topic in answer.topics:
                 for part in topic.partitions:
-                    if part.error_code in (14, 15, 16):
-                        self._hall.forget_coordinator(GROUP, group_id)
+                    if part.error_code in COORDINATOR_MOVED:
+                        self._hall.forget_coordinator(CoordinatorType.GROUP, group_id)
                     check(part.error_code, f"{topic.name}-{part.partition_index}")
 
         await self._hall.persist(attempt)
@@ -158,7 +157,7 @@ class Transactions:
     ) -> _R:
         """Send a request to the coordinator of a transactional id, once."""
         return await self._hall.ask_coordinator(
-            TRANSACTION, transactional_id, request, expected, version_max=version_max
+            CoordinatorType.TRANSACTION, transactional_id, request, expected, version_max=version_max
         )
 
     # What an administrator asks.
@@ -184,7 +183,7 @@ class Transactions:
         async def attempt() -> a.DescribeTransactionsResponseTransaction:
             request = a.DescribeTransactionsRequest(transactional_ids=[transactional_id])
             answer = await self._hall.ask_coordinator(
-                TRANSACTION, transactional_id, request, a.DescribeTransactionsResponse
+                CoordinatorType.TRANSACTION, transactional_id, request, a.DescribeTransactionsResponse
             )
             self._check(transactional_id, answer.transaction_states[0].error_code)
             return answer.transaction_states[0]
@@ -210,6 +209,6 @@ class Transactions:
         return await self._hall.persist(attempt)
 
     def _check(self, transactional_id: str, error_code: int) -> None:
-        if error_code in (14, 15, 16):
-            self._hall.forget_coordinator(TRANSACTION, transactional_id)
+        if error_code in COORDINATOR_MOVED:
+            self._hall.forget_coordinator(CoordinatorType.TRANSACTION, transactional_id)
         check(error_code, f"transactional id {transactional_id}")

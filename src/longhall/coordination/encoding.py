@@ -46,10 +46,15 @@ def counter_path(kind: Ids) -> str:
     return f"{IDS}/{kind.value}"
 
 
-def encode_member(member: MemberDescription) -> bytes:
-    fields = msgspec.to_builtins(member)
-    del fields["generation"]
+def _encode_without(description: msgspec.Struct, field: str) -> bytes:
+    """A description without the field that the tree itself has."""
+    fields = msgspec.to_builtins(description)
+    del fields[field]
     return msgspec.json.encode(fields)
+
+
+def encode_member(member: MemberDescription) -> bytes:
+    return _encode_without(member, "generation")
 
 
 def decode_member(path: str, node: Node) -> MemberDescription:
@@ -73,9 +78,7 @@ def decode_life(path: str, node: Node) -> NodeLife:
 
 
 def encode_wing(wing: ReplicationGroup) -> bytes:
-    fields = msgspec.to_builtins(wing)
-    del fields["version"]
-    return msgspec.json.encode(fields)
+    return _encode_without(wing, "version")
 
 
 def decode_wing(path: str, node: Node) -> ReplicationGroup:

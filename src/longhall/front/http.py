@@ -39,7 +39,7 @@ from longhall.front.http_states import (
     STOPPED,
 )
 from longhall.front.identity import Principal
-from longhall.front.origins import Origin, origin_of
+from longhall.front.origins import Origin, client_address, origin_of
 
 SLOTS_MAX: Final = 32  # Requests of one connection that are under way; more of them wait, unread where that can be.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
@@ -114,8 +114,7 @@ class HttpConnection:
         stream = cast(asyncio.Transport, transport)  # uvloop's transports have its methods and not its class.
         self._transport = stream
         stream.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
-        name = transport.get_extra_info("peername")
-        self.peer = name[0] if isinstance(name, tuple) else str(name or "")
+        self.peer = client_address(transport)
         self.origin = origin_of(transport)
         self.active_s = self.loop.time()
         if transport.get_extra_info("carried"):  # Another node forwards it, and has authenticated the client.

@@ -33,6 +33,12 @@ def origin_of(transport: asyncio.BaseTransport) -> Origin | None:
     return found if isinstance(found, Origin) else None
 
 
+def client_address(transport: asyncio.BaseTransport) -> str:
+    """The address of a client; empty if the transport does not know it."""
+    name = transport.get_extra_info("peername")
+    return str(name[0] if isinstance(name, tuple) else name or "")
+
+
 @final
 class IntroducedTransport(asyncio.Transport):
     """The transport below, with the client's own address and its origin. Its methods are those of the transport below,

@@ -79,7 +79,8 @@ from longhall.node.join_state import JoinState, RecordDoubted, as_member
 from longhall.node.memory_shares import member_options
 from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
 from longhall.service.outbox_calls import OutboxCalls
-from longhall.service.placed_queues import PlacedQueues, placed_queue
+from longhall.service.placed_queue import placed_queue
+from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_administration import QueueAdministration
 from longhall.service.queue_ends import GroupQueueEnds, HallQueueEnds
 from longhall.service.topic_placements import TopicPlacements

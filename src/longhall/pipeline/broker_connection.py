@@ -10,11 +10,12 @@ import socket
 import ssl
 from typing import Final, TypeVar, final
 
-from longhall.client.connection import FRAME_BYTES_MAX, UNSUPPORTED_VERSION
+from longhall.client.connection import FRAME_BYTES_MAX
 from longhall.client.login import Login, next_token
 from longhall.client.refusals import Refused, Unreachable, check
 from longhall.client.security import ClientSecurity
 from longhall.doors.kafka.wire.apis import API, API_OF_REQUEST, Api, encode_request
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.headers import API_VERSIONS, decode_response_header
 from longhall.doors.kafka.wire.messages.sasl import (
     SaslAuthenticateRequest,
@@ -75,14 +76,14 @@ class BrokerConnection(Resource):
         for version, asked in ((3, request), (0, ApiVersionsRequest())):
             frame = self._exchange_versions(asked, version)
             _, at = decode_response_header(frame, API_VERSIONS, version)
-            if frame[at : at + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            if frame[at : at + 2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
                 continue
             answer = decode(ApiVersionsResponse, version, frame, at)[0]
             check(answer.error_code)
             self._ranges = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
             self.gives_stored_form = any(row.name == STORED_FORM for row in answer.finalized_features)
             return
-        raise Refused(UNSUPPORTED_VERSION, f"{self.name} does not say which versions it speaks")
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"{self.name} does not say which versions it speaks")
 
     def _log_in(self, login: Login) -> None:
         handshake = self.call(SaslHandshakeRequest(mechanism=login.chosen_mechanism), SaslHandshakeResponse)
@@ -105,7 +106,7 @@ class BrokerConnection(Resource):
         first, last = self._ranges.get(api.key, (0, -1))
         version = min(last, api.version_max if version_max is None else version_max)
         if version < max(first, api.version_min, version_min):
-            raise Refused(UNSUPPORTED_VERSION, f"{self.name} has no version of {api.name} that is known here")
+            raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"{self.name} has no version of {api.name} that is known here")
         return version
 
     def send(self, request: Message, version_min: int = 0, version_max: int | None = None) -> None:

@@ -18,6 +18,7 @@ from longhall.client.groups import Place
 from longhall.client.hall import Hall
 from longhall.client.refusals import Refused, Unreachable, check
 from longhall.client.transactions import Identity
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.schema import NO_ID
 from longhall.errors import LonghallError
@@ -26,7 +27,6 @@ from longhall.records.batch import parse_header, with_producer
 WAITING_BYTES_MAX: Final = 16 * 1024 * 1024
 REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
 PATIENCE_MS: Final = 120_000
-_DUPLICATE: Final = 46
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 _BY_NAME_VERSION_MAX: Final = 12
 _EXPLICIT_VERSION_MAX: Final = 11  # From the next Produce on, partitions join a transaction by being written to.
@@ -183,7 +183,9 @@ class Delivery:
                 try:
                     check(part.error_code, part.error_message or f"{topic}-{part.index}")
                 except Refused as refusal:
-                    if refusal.error_code != _DUPLICATE:  # It is there, from a try whose answer was lost.
+                    if (
+                        refusal.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+                    ):  # It is there, from a try whose answer was lost.
                         left[topic, part.index] = refusal
         failures = sorted(left.values(), key=lambda refusal: refusal.retriable)
         return [each for each in stamped if each.place in left], failures[0] if failures else None

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, final
 from longhall.client.hall import split_address
 from longhall.client.refusals import Refused, Unreachable
 from longhall.client.security import ClientSecurity, security_of_environment
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages import data
 from longhall.doors.kafka.wire.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from longhall.doors.kafka.wire.schema import NO_ID
@@ -34,8 +35,11 @@ WAIT_MS: Final = 500
 PATIENCE_S: Final = 60.0
 GONE_PATIENCE_S: Final = 5.0  # A topic that is unknown may only be unknown yet, to a broker that starts.
 
-_OFFSET_OUT_OF_RANGE: Final = 1
-_GONE: Final = (3, 100, 103)  # The topic, its partition or its id is unknown.
+_GONE: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+)
 
 
 class ReadTask(NamedTuple):
@@ -173,7 +177,7 @@ class PartitionReader:
     def _explain(self, answer: FetchedPartition) -> None:
         """Handle a response without records: there is nothing yet, or it is deleted."""
         offset = self._opening.next_offset
-        if answer.error_code == _OFFSET_OUT_OF_RANGE:
+        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if answer.log_start_offset > offset:
                 self._lose(offset, min(answer.log_start_offset, self._work.end), "were deleted before they were read")
             else:

@@ -26,6 +26,7 @@ from longhall.client.reader import Reader
 from longhall.client.records import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from longhall.client.refusals import Refused
 from longhall.client.transactions import Identity
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.errors import LonghallError
 from longhall.pipeline.delivery import PATIENCE_MS, Delivery
 from longhall.pipeline.refusals import PipelineError
@@ -36,7 +37,6 @@ from longhall.records.batch import Record, build_batch
 TIMEOUT_MIN_MS: Final = 60_000
 TIMEOUT_MAX_MS: Final = 15 * 60_000  # The default maximum of a hall.
 BYTES_A_MS: Final = 5_000  # The lowest rate of copying that is assumed.
-_INVALID_TIMEOUT: Final = 50
 _NOTE_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 Step = Callable[[str], None]
@@ -120,7 +120,7 @@ async def _take(hall: Hall, transactional_id: str, size_bytes: int) -> Identity:
     try:
         return await hall.transactions.identify(transactional_id, timeout_ms)
     except Refused as refusal:
-        if refusal.error_code != _INVALID_TIMEOUT:
+        if refusal.error_code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             raise
     return await hall.transactions.identify(transactional_id, TIMEOUT_MIN_MS)
 

@@ -20,6 +20,7 @@ from longhall.client.groups import Place
 from longhall.client.hall import Hall
 from longhall.client.records import LATEST, READ_UNCOMMITTED, Fetched
 from longhall.client.refusals import Refused
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.errors import LonghallError
 from longhall.pipeline.delivery import PATIENCE_MS, Delivery
 from longhall.pipeline.refusals import PipelineError
@@ -28,8 +29,6 @@ from longhall.records.batch import Record, build_batch, read_records, scan_heade
 PARTITIONS: Final = 4
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 FETCH_BYTES: Final = 4 * 1024 * 1024
-_TOPIC_EXISTS: Final = 36
-_UNKNOWN_TOPIC: Final = 3
 _CONFIGS: Final = {
     # An uncommitted stage is deleted by retention; a job may take days from its first task to its last.
     "retention.ms": str(RETENTION_MS),
@@ -103,12 +102,12 @@ async def ensure_topic(hall: Hall, topic: str, partitions: int, configs: dict[st
         await hall.persist(lambda: hall.topic(topic), patience_ms=PATIENCE_MS)
         return
     except Refused as refusal:
-        if refusal.error_code != _UNKNOWN_TOPIC:
+        if refusal.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
     try:
         await hall.topics.create(topic, partitions=partitions, configs=configs)
     except Refused as refusal:
-        if refusal.error_code != _TOPIC_EXISTS:
+        if refusal.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
 
 

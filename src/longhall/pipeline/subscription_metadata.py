@@ -6,15 +6,14 @@ The driver asks; tasks get the result. A queue is a topic here, by its name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, final
+from typing import NamedTuple, final
 
 from longhall.client.hall import Hall
 from longhall.client.records import READ_COMMITTED, READ_UNCOMMITTED
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.pipeline.blocking_client import BlockingClient
 from longhall.pipeline.options import EARLIEST, LATEST, Bound, Offsets, Subscription
 from longhall.pipeline.refusals import PipelineError
-
-_UNKNOWN_TOPIC: Final = 3
 
 
 class Topic(NamedTuple):
@@ -45,7 +44,7 @@ class SubscriptionMetadata:
             found: dict[str, Topic] = {}
             for topic in answer.topics:
                 name = topic.name or ""
-                if topic.error_code == _UNKNOWN_TOPIC and names is not None:
+                if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and names is not None:
                     raise PipelineError(f"there is no topic {name}; `longhall topic list` shows what there is")
                 if topic.error_code or not wanted.takes(name) or (wanted.pattern and topic.is_internal):
                     continue

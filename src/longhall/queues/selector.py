@@ -22,7 +22,7 @@ A selector compiles to a `Filter`, bounded in length and nesting. Selectors do n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Final, NoReturn
 
@@ -253,32 +253,31 @@ def compile_selector(text: str) -> Selector:
 def rename_fields(text: str, rename: Callable[[str], str]) -> str:
     """The same selector with other names. Raises INVALID_REQUEST for text that is no token."""
     parts: list[str] = []
-    at = 0
-    end = len(text.rstrip())
-    while at < end:
-        match = _TOKEN.match(text, at)
-        if match is None or match.lastgroup is None:
-            _refuse(f"unexpected text {text[at : at + 20].strip()!r}")
-        kind, token = match.lastgroup, match.group(match.lastgroup)
+    for kind, token in _lexemes(text):
         if kind == "quoted":
             token = f'"{rename(token[1:-1])}"'
         elif kind == "name" and token.upper() not in _WORDS:
             token = rename(token)
         parts.append(token)
-        at = match.end()
     return " ".join(parts)
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    """Kind and text of each token; keywords have the kind "word" and are in capitals."""
-    found: list[tuple[str, str]] = []
+def _lexemes(text: str) -> Iterator[tuple[str, str]]:
+    """Kind and text of each token, as written."""
     at = 0
     end = len(text.rstrip())
     while at < end:
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             _refuse(f"unexpected text {text[at : at + 20].strip()!r}")
-        kind, token = match.lastgroup, match.group(match.lastgroup)
+        yield match.lastgroup, match.group(match.lastgroup)
+        at = match.end()
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    """Kind and text of each token; keywords have the kind "word" and are in capitals."""
+    found: list[tuple[str, str]] = []
+    for kind, token in _lexemes(text):
         if kind == "text":
             token = token[1:-1].replace("''", "'")
         elif kind == "quoted":
@@ -288,7 +287,6 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         found.append((kind, token))
         if len(found) > TOKENS_MAX:
             _refuse(f"it has more than {TOKENS_MAX} parts")
-        at = match.end()
     found.append(("end", "the end"))
     return found
 

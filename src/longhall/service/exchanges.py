@@ -191,7 +191,8 @@ class ExchangeService:
         publishing = Publishing(self._hall, self._queues.stager, self._consumers, op.host, op.publications)
         # Before the append, which may put later messages for the same queues into the outbox.
         under_way: Sends = [
-            (self._find(name), some, self._send(name, some, caller)) for name, some in publishing.elsewhere.items()
+            (self._hall.known_queue(name), some, self._send(name, some, caller))
+            for name, some in publishing.elsewhere.items()
         ]
         pending = publishing.append()
         return started(self._publish_elsewhere(publishing, pending, under_way)) if under_way else pending
@@ -279,7 +280,7 @@ class ExchangeService:
     # Queues
 
     async def _use(self, op: ops.UseQueue, caller: Caller) -> ops.QueueUse:
-        queue = self._find(op.queue)
+        queue = self._hall.known_queue(op.queue)
         idle_ms = self._consumers.idle_ms(queue)
         if op.counts:
             self._consumers.use(queue)
@@ -287,7 +288,7 @@ class ExchangeService:
         return ops.QueueUse(waiting_messages(self._hall, queue), self._consumers.consumer_count(queue), idle_ms)
 
     async def _remove_queue(self, op: ops.RemoveQueue, caller: Caller) -> int:
-        self._find(op.queue)
+        self._hall.known_queue(op.queue)
         use = await self._router.dispatch(ops.UseQueue(op.queue, counts=False), caller)
         if op.if_unused and use.consumers:
             raise LonghallError(Code.QUEUE_IN_USE, f"'{op.queue}' has consumers.")
@@ -297,7 +298,7 @@ class ExchangeService:
         return use.ready
 
     async def _retire(self, op: ops.RetireQueue, caller: Caller) -> bool:
-        queue = self._find(op.queue)
+        queue = self._hall.known_queue(op.queue)
         if queue.entry.topic_id != op.topic_id or queue.settings.amqp is None:
             return False
         use = await self._router.dispatch(ops.UseQueue(op.queue, counts=False), caller)
@@ -307,7 +308,7 @@ class ExchangeService:
         return True
 
     async def _clear(self, op: ops.ClearQueue, caller: Caller) -> int:
-        queue = self._find(op.queue)
+        queue = self._hall.known_queue(op.queue)
         await committed(self._hall, queue.shard)
         ready = waiting_messages(self._hall, queue)
         if not queue.queue.in_flight:
@@ -322,12 +323,6 @@ class ExchangeService:
             await settle(self._hall, queue, [one.receipt for one in deliveries])
         return ready
 
-    def _find(self, name: str) -> RunningQueue:
-        queue = self._hall.running_queue(name)
-        if queue is None:
-            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
-        return queue
-
     # Sessions
 
     def _add_consumer(self, op: ops.AddConsumer, caller: Caller) -> None:
@@ -339,7 +334,7 @@ class ExchangeService:
             self._consumers.give_credit(op.session, key, credit)
 
     async def _take(self, op: ops.TakeMessage, caller: Caller) -> ops.TakenMessage:
-        queue = self._find(op.queue)
+        queue = self._hall.known_queue(op.queue)
         delivery = await self._consumers.take(op.session, op.queue, op.no_ack)
         return ops.TakenMessage(delivery, waiting_messages(self._hall, queue) if delivery is not None else 0)
 

@@ -15,11 +15,12 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
 from longhall.queues.receipts import bare
 from longhall.service import exchange_operations as ops
-from longhall.service.placed_session import BETWEEN, Ask, PlacedSession
+from longhall.service.placed_queue import AskGroup, PlacedQueue
+from longhall.service.placed_session import BETWEEN, PlacedSession
 from longhall.service.sessions import Sessions
 
 if TYPE_CHECKING:
-    from longhall.service.placed_queues import Groups, PlacedQueue
+    from longhall.service.placed_queues import Groups
 
 SESSION_ACTIONS: Final = (ops.CancelConsumer, ops.LimitChannel)
 
@@ -28,7 +29,7 @@ SESSION_ACTIONS: Final = (ops.CancelConsumer, ops.LimitChannel)
 class PlacedConsumers:
     """The sessions of this process's connections in other groups."""
 
-    def __init__(self, groups: Groups, sessions: Sessions, ask: Ask) -> None:
+    def __init__(self, groups: Groups, sessions: Sessions, ask: AskGroup) -> None:
         self._groups = groups
         self._sessions = sessions
         self._ask = ask

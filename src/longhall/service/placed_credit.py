@@ -17,7 +17,7 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.service.exchange_operations import AddConsumer
 
 if TYPE_CHECKING:
-    from longhall.service.placed_queues import PlacedQueue
+    from longhall.service.placed_queue import PlacedQueue
 
 UNLIMITED_FROM: Final = 1 << 32
 

@@ -5,9 +5,8 @@ A queue in several groups looks like one:
     send        any-host: the nearest group that has a leader; parts: the group of the FIFO group, or each in turn
     receive     the nearest first, then the others; a receiver that waits, waits for all of them at once
     receipts    begin with the number of their group, and go back there
-    pages       go through one group after the other
-    counts      are added up
     consumers   are added in all groups: see `placed_session`
+    reads       see `placed_reads`
 
 The order inside a FIFO group is that of its replication group; across groups there is none. A group that does not have
 the queue yet gets it from the hall's leader before it is asked again.
@@ -22,37 +21,26 @@ from typing import Any, Final, Protocol, TypeVar, final
 import msgspec
 
 from longhall.broker.configuration import ANY_HOST
-from longhall.broker.hall import Hall
 from longhall.broker.pending import Pending
-from longhall.cluster.placement.merged_replies import all_counts, all_depths, all_moves, one_move, parts_of_move
+from longhall.cluster.placement.merged_replies import one_move, parts_of_move
 from longhall.cluster.placement.placement_rules import lane_of, lane_of_moved
 from longhall.cluster.rpc.leader_client import OnLate
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.cluster.rpc.stream import IncomingStream
 from longhall.errors import Code, LonghallError
-from longhall.queues.messages import (
-    Accepted,
-    Counts,
-    Delivery,
-    Depth,
-    Letter,
-    LetterPage,
-    MoveTask,
-    Outgoing,
-    Page,
-)
+from longhall.queues.messages import Accepted, Delivery, MoveTask, Outgoing
 from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.receipts import BETWEEN, bare, split_group
-from longhall.queues.settings import QueueSettings
 from longhall.service import exchange_operations as exchange_ops
 from longhall.service import queue_operations as ops
 from longhall.service.placed_consumers import PlacedConsumers
+from longhall.service.placed_queue import PlacedQueue, ask_all
+from longhall.service.placed_reads import PlacedReads
 from longhall.service.placed_receive import PlacedReceive
 from longhall.service.sessions import Sessions
 
 AGAIN_S: Final = 0.2  # Before messages are sent again to a group whose leader changes,
 AGAIN_MAX: Final = 25  # and how often.
-PAGES: Final = "/"  # Separates a lane from a position in it.
 
 A = TypeVar("A")
 Q = TypeVar("Q")
@@ -99,28 +87,6 @@ class Groups(Protocol):
         """A stream from the leader of a group. NOT_LEADER if none can be asked."""
 
 
-class PlacedQueue(msgspec.Struct, frozen=True):
-    """A queue from the local catalogue, with the topic that has its messages. `incarnation` is what its groups know it
-    by: the id of the topic that it owns, or its own id.
-    """
-
-    name: str
-    settings: QueueSettings
-    topic_id: bytes
-    topic: str
-    incarnation: bytes
-
-
-def placed_queue(hall: Hall, name: str) -> PlacedQueue | None:
-    """A queue from the catalogue of a hall, also before its groups are known."""
-    queue = hall.running_queue(name)
-    if queue is None:
-        return None
-    entry = queue.entry
-    incarnation = entry.topic_id if entry.owns_topic else entry.queue_id
-    return PlacedQueue(name, queue.settings, entry.topic_id, hall.topic_name(entry.topic_id), incarnation)
-
-
 @final
 class PlacedQueues:
     """Carries out operations on the messages of placed queues, from any node."""
@@ -131,6 +97,7 @@ class PlacedQueues:
         self._receive = PlacedReceive(groups)
         self.consumers = PlacedConsumers(groups, sessions, self._ask)
         self._turn = 0
+        reads = PlacedReads(self._ask)
         self._actions: dict[type[Operation[Any]], Callable[[PlacedQueue, Any, Caller], Coroutine[Any, Any, Any]]] = {
             ops.SendMessages: self._send,
             ops.DeliverOutbox: self._deliver,
@@ -146,16 +113,16 @@ class PlacedQueues:
             ops.FinishUpload: self._by_upload,
             ops.AbortUpload: self._by_upload,
             ops.RewindQueue: self._rewind,
-            ops.PeekMessages: self._page,
-            ops.ListLeases: self._page,
-            ops.SearchMessages: self._page,
-            ops.ListLetters: self._letters,
-            ops.ReadLetter: self._letter,
-            ops.EditLetter: self._letter,
+            ops.PeekMessages: reads.page,
+            ops.ListLeases: reads.page,
+            ops.SearchMessages: reads.page,
+            ops.ListLetters: reads.letters,
+            ops.ReadLetter: reads.letter,
+            ops.EditLetter: reads.letter,
             ops.StartMove: self._start_move,
-            ops.ListMoves: self._list_moves,
-            ops.MeasureQueue: self._measure,
-            ops.CountQueue: self._count,
+            ops.ListMoves: reads.moves,
+            ops.MeasureQueue: reads.depth,
+            ops.CountQueue: reads.counts,
             exchange_ops.AddConsumer: self.consumers.add,
             exchange_ops.TakeMessage: self.consumers.take,
             exchange_ops.EndHeld: self.consumers.end,
@@ -184,7 +151,7 @@ class PlacedQueues:
 
     async def everywhere(self, queue: PlacedQueue, operation: Operation[R], caller: Caller) -> list[R]:
         """Ask all groups of a queue, in the order of its lanes."""
-        return await asyncio.gather(*(self._ask(queue, number, operation, caller) for number in queue.settings.wings))
+        return await ask_all(self._ask, queue, operation, caller)
 
     async def cancel_move(self, operation: ops.CancelMove, caller: Caller) -> MoveTask | None:
         """Stop a move that runs in several groups; None for a move of the main hall."""
@@ -377,7 +344,7 @@ class PlacedQueues:
         asked: Operation[Any] = msgspec.structs.replace(op, upload_id=rest)
         return await self._ask(queue, number, asked, caller)
 
-    # Again, and without leases
+    # Rewinds and forks
 
     async def _rewind(self, queue: PlacedQueue, op: ops.RewindQueue, caller: Caller) -> None:
         groups = queue.settings.wings
@@ -402,48 +369,7 @@ class PlacedQueues:
             starts.update(await self._ask(queue, number, ops.LocateFork(queue.name, own), caller))
         return starts
 
-    async def _page(
-        self, queue: PlacedQueue, op: ops.PeekMessages | ops.ListLeases | ops.SearchMessages, caller: Caller
-    ) -> Page:
-        lane, position = self._lane_of(queue, op.from_offset)
-        asked: Operation[Page] = msgspec.structs.replace(op, from_offset=position)
-        page = await self._ask(queue, queue.settings.wings[lane], asked, caller)
-        return msgspec.structs.replace(page, next=self._next(queue, lane, page.next))
-
-    async def _letters(self, queue: PlacedQueue, op: ops.ListLetters, caller: Caller) -> LetterPage:
-        lane, position = self._lane_of(queue, op.from_position)
-        asked = msgspec.structs.replace(op, from_position=position)
-        page = await self._ask(queue, queue.settings.wings[lane], asked, caller)
-        return msgspec.structs.replace(page, next_from=self._next(queue, lane, page.next_from))
-
-    def _lane_of(self, queue: PlacedQueue, position: int | str) -> tuple[int, str]:
-        """The lane of a position, and the position in it."""
-        if position == "":
-            return 0, ""
-        lane, slash, rest = str(position).partition(PAGES)
-        if not slash or not lane.isdecimal() or int(lane) >= len(queue.settings.wings):
-            raise LonghallError(
-                Code.INVALID_REQUEST, f"There is no such position in '{queue.name}': go on where a page ended."
-            )
-        return int(lane), rest
-
-    def _next(self, queue: PlacedQueue, lane: int, position: str) -> str:
-        if position:
-            return f"{lane}{PAGES}{position}"
-        return f"{lane + 1}{PAGES}" if lane + 1 < len(queue.settings.wings) else ""
-
-    async def _letter(self, queue: PlacedQueue, op: ops.ReadLetter | ops.EditLetter, caller: Caller) -> Letter:
-        """Ask the group that has the message."""
-        *first, last = queue.settings.wings
-        for number in first:
-            try:
-                return await self._ask(queue, number, op, caller)
-            except LonghallError as error:
-                if error.code is not Code.UNKNOWN_MESSAGE:
-                    raise
-        return await self._ask(queue, last, op, caller)
-
-    # Moves and numbers
+    # Moves and consumers
 
     async def _start_move(self, queue: PlacedQueue, op: ops.StartMove, caller: Caller) -> MoveTask:
         groups = queue.settings.wings
@@ -451,13 +377,6 @@ class PlacedQueues:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{op.target}'.")
         asked = msgspec.structs.replace(op, rate_max=-(-op.rate_max // len(groups)))
         return one_move(groups, await self.everywhere(queue, asked, caller))
-
-    async def _list_moves(self, queue: PlacedQueue, op: ops.ListMoves, caller: Caller) -> list[MoveTask]:
-        moves: list[list[MoveTask]] = await self.everywhere(queue, op, caller)
-        return all_moves(queue.settings.wings, moves)
-
-    async def _measure(self, queue: PlacedQueue, op: ops.MeasureQueue, caller: Caller) -> Depth:
-        return all_depths(await self.everywhere(queue, op, caller))
 
     async def _use(self, queue: PlacedQueue, op: exchange_ops.UseQueue, caller: Caller) -> exchange_ops.QueueUse:
         uses = await self.everywhere(queue, op, caller)
@@ -468,9 +387,6 @@ class PlacedQueues:
 
     async def _clear(self, queue: PlacedQueue, op: exchange_ops.ClearQueue, caller: Caller) -> int:
         return sum(await self.everywhere(queue, op, caller))
-
-    async def _count(self, queue: PlacedQueue, op: ops.CountQueue, caller: Caller) -> Counts:
-        return all_counts(await self.everywhere(queue, op, caller))
 
 
 async def _sort_out(

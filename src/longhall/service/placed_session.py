@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import msgspec
 
 from longhall.broker.queues.consumers.session import PushedMessages
-from longhall.cluster.rpc.operation import Caller, Operation
+from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
 from longhall.service.exchange_operations import (
     AddConsumer,
@@ -31,10 +30,11 @@ from longhall.service.exchange_operations import (
     WithdrawCredit,
 )
 from longhall.service.placed_credit import PlacedConsumer
+from longhall.service.placed_queue import AskGroup, PlacedQueue
 from longhall.service.sessions import CREDIT, PAUSE_S, SESSION, SessionLink, SessionStream, start_of_session
 
 if TYPE_CHECKING:
-    from longhall.service.placed_queues import Groups, PlacedQueue
+    from longhall.service.placed_queues import Groups
 
 READY_S_MAX: Final = 8.0  # For the leader of a group to open the session.
 ROTATE_S: Final = 0.25
@@ -42,8 +42,6 @@ OWED_MAX: Final = 1_000  # Consumers with credit that no group has yet.
 BETWEEN: Final = "."  # Separates the number of a group from its receipt.
 
 _log = logging.getLogger("longhall.service")
-
-Ask = Callable[["PlacedQueue", int, Operation[Any], Caller], Awaitable[Any]]
 
 
 @final
@@ -155,7 +153,7 @@ class GroupSession:
 class PlacedSession:
     """The groups that know one session, and its consumers there. Fulfils `SessionExtension`."""
 
-    def __init__(self, link: SessionLink, groups: Groups, ask: Ask) -> None:
+    def __init__(self, link: SessionLink, groups: Groups, ask: AskGroup) -> None:
         self.link = link
         self.consumers: dict[int, PlacedConsumer] = {}
         self._groups = groups

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from longhall.broker.queues.delivery.receive_any import WeightedWish
 from longhall.broker.queues.service import QueueService
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.service import queue_operations as ops
@@ -41,7 +42,8 @@ QUEUE_ACTIONS: Final[dict[type[Operation[Any]], Action]] = dict(
         _on(
             ops.ReceiveFromAny,
             lambda queues, op, caller: queues.receive_any(
-                op.weights, op.count_max, op.wait_ms, op.lease_ms, op.filter, caller.identity, op.in_parts
+                op.weights,
+                WeightedWish(op.count_max, op.wait_ms, op.lease_ms, op.filter, caller.identity, op.in_parts),
             ),
         ),
         _on(ops.BeginUpload, lambda queues, op, caller: queues.begin(op.queue)),
@@ -53,20 +55,28 @@ QUEUE_ACTIONS: Final[dict[type[Operation[Any]], Action]] = dict(
         _on(ops.ForkQueue, lambda queues, op, caller: queues.fork(op.queue, op.name, op.start, op.settings)),
         _on(ops.LocateFork, lambda queues, op, caller: queues.fork_starts(op.queue, op.start)),
         _on(
-            ops.PeekMessages, lambda queues, op, caller: queues.peek(op.queue, op.count_max, op.from_offset, op.settled)
+            ops.PeekMessages,
+            lambda queues, op, caller: queues.inspection.peek(op.queue, op.count_max, op.from_offset, op.settled),
         ),
-        _on(ops.ListLeases, lambda queues, op, caller: queues.leased(op.queue, op.count_max, op.from_offset)),
+        _on(
+            ops.ListLeases, lambda queues, op, caller: queues.inspection.leased(op.queue, op.count_max, op.from_offset)
+        ),
         _on(
             ops.SearchMessages,
-            lambda queues, op, caller: queues.search(
+            lambda queues, op, caller: queues.inspection.search(
                 op.queue, op.filter, op.text, op.from_ms, op.until_ms, op.count_max, op.from_offset, op.settled
             ),
         ),
-        _on(ops.ListLetters, lambda queues, op, caller: queues.letters(op.queue, op.count_max, op.from_position)),
-        _on(ops.ReadLetter, lambda queues, op, caller: queues.letter(op.queue, op.message_id)),
+        _on(
+            ops.ListLetters,
+            lambda queues, op, caller: queues.inspection.letters(op.queue, op.count_max, op.from_position),
+        ),
+        _on(ops.ReadLetter, lambda queues, op, caller: queues.inspection.letter(op.queue, op.message_id)),
         _on(
             ops.EditLetter,
-            lambda queues, op, caller: queues.edit_letter(op.queue, op.message_id, op.body, op.attributes, op.seal),
+            lambda queues, op, caller: queues.inspection.edit_letter(
+                op.queue, op.message_id, op.body, op.attributes, op.seal
+            ),
         ),
         _on(
             ops.StartMove,

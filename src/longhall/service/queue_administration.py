@@ -30,6 +30,7 @@ from longhall.broker.feature_gates import (
 from longhall.broker.hall import Hall
 from longhall.broker.partition_administration import check_lanes
 from longhall.broker.placement import groups_of
+from longhall.broker.queues.delivery.receive_any import WeightedWish
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.rewind import fork_settings
 from longhall.broker.queues.upkeep.side_topics import existing_side_topics
@@ -224,9 +225,8 @@ class QueueAdministration:
 
     async def _receive_from_any(self, op: ops.ReceiveFromAny, caller: Caller) -> Any:
         if all(self._placed.find(name) is None for name in op.weights):
-            return await self._queues.receive_any(
-                op.weights, op.count_max, op.wait_ms, op.lease_ms, op.filter, caller.identity, op.in_parts
-            )
+            wish = WeightedWish(op.count_max, op.wait_ms, op.lease_ms, op.filter, caller.identity, op.in_parts)
+            return await self._queues.receive_any(op.weights, wish)
 
         async def receive(one: ops.ReceiveMessages) -> list[Delivery]:
             queue = self._placed.find(one.queue)

@@ -35,7 +35,8 @@ from longhall.service.exchange_operations import (
     TakeMessage,
 )
 from longhall.service.local import LocalBroker
-from longhall.service.placed_queues import PlacedQueue, PlacedQueues
+from longhall.service.placed_queue import PlacedQueue
+from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_operations import (
     DescribeQueue,
     MessageOperation,

@@ -104,9 +104,7 @@ class TopicPlacements:
 
     def _queue_topic(self, name: str) -> Topic:
         """The topic that a queue owns. UNKNOWN_QUEUE, or INVALID_REQUEST if the queue cannot move."""
-        queue = self._hall.running_queue(name)
-        if queue is None:
-            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+        queue = self._hall.known_queue(name)
         if not queue.entry.owns_topic:
             raise LonghallError(Code.INVALID_REQUEST, f"'{name}' is a queue over a topic, and is where the topic is.")
         return movable_topic(self._hall, name)

@@ -63,10 +63,10 @@ async def refused(asked: Awaitable[Any]) -> Code:
 async def all_letters(desk: QueueService, name: str, count: int = 100) -> list[Letter]:
     found: list[Letter] = []
     await asyncio.sleep(0.05)
-    page = await desk.letters(name, count)
+    page = await desk.inspection.letters(name, count)
     found.extend(page.letters)
     while page.next_from:
-        page = await desk.letters(name, count, page.next_from)
+        page = await desk.inspection.letters(name, count, page.next_from)
         found.extend(page.letters)
     return found
 

@@ -64,7 +64,7 @@ def test_deaths_moves_purges_and_rewinds_are_audited() -> None:
         await desk.start_move("dead", "", 0)
         await moved(desk, "dead")
         (letter,) = await all_letters(desk, "work")
-        await desk.edit_letter("work", letter.message_id, b"edited")
+        await desk.inspection.edit_letter("work", letter.message_id, b"edited")
         await desk.purge("work")
         await desk.rewind("work", "start")
         found = audit(life, "work")
@@ -174,10 +174,10 @@ class Crowd:
 
     async def edit(self, desk: QueueService) -> None:
         for _ in range(5):
-            page = await desk.letters("work", 10)
+            page = await desk.inspection.letters("work", 10)
             if page.letters:
                 try:
-                    await desk.edit_letter("work", self.chance.choice(page.letters).message_id, b"edited")
+                    await desk.inspection.edit_letter("work", self.chance.choice(page.letters).message_id, b"edited")
                 except LonghallError as error:
                     self.refusals.add(error.code)
             await asyncio.sleep(self.chance.random() / 20)

@@ -91,7 +91,7 @@ def test_delayed_messages_keep_level_and_id() -> None:
         return await queues.send("q", "urgent", priority=3, delay_ms=60_000)
 
     async def second(queues: Queues) -> None:
-        assert [seen.state for seen in (await queues.desk.peek("q", 10)).messages] == ["waiting", "delayed"]
+        assert [seen.state for seen in (await queues.desk.inspection.peek("q", 10)).messages] == ["waiting", "delayed"]
         await asyncio.sleep(61)
         urgent, plain = await queues.receive("q")
         assert (urgent.body, plain.body) == (b"urgent", b"plain")
@@ -143,7 +143,7 @@ def test_purge_browse_rewind_and_fork_cover_the_levels() -> None:
     async def first(queues: Queues) -> None:
         await queues.desk.create("q", settings)
         await send_levels(queues, "q", 0, 2, 1)
-        page = await queues.desk.peek("q", 10)
+        page = await queues.desk.inspection.peek("q", 10)
         assert [(seen.delivery.body, seen.lane) for seen in page.messages] == [(b"2-1", -2), (b"1-2", -1), (b"0-0", 0)]
         assert await queues.drain("q") == ["2-1", "1-2", "0-0"]
         await queues.desk.rewind("q", "start")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from longhall.doors.kafka.handlers.describe_configs import TOPIC
 from longhall.doors.kafka.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
+    ConfigResourceType,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
@@ -57,11 +57,15 @@ async def test_resources_and_configurations(tmp_path: Path) -> None:
 
         def changes(*pairs: tuple[str, str | None]) -> IncrementalAlterConfigsRequestResource:
             configs = [IncrementalAlterConfigsRequestConfig(name=name, value=value) for name, value in pairs]
-            return IncrementalAlterConfigsRequestResource(resource_type=TOPIC, resource_name="t", configs=configs)
+            return IncrementalAlterConfigsRequestResource(
+                resource_type=ConfigResourceType.TOPIC, resource_name="t", configs=configs
+            )
 
         def values(*pairs: tuple[str, str | None]) -> AlterConfigsRequestResource:
             configs = [AlterConfigsRequestConfig(name=name, value=value) for name, value in pairs]
-            return AlterConfigsRequestResource(resource_type=TOPIC, resource_name="t", configs=configs)
+            return AlterConfigsRequestResource(
+                resource_type=ConfigResourceType.TOPIC, resource_name="t", configs=configs
+            )
 
         one, other = ("retention.ms", "1000"), ("retention.ms", "2000")
         incremental = [

@@ -9,12 +9,10 @@ from longhall.doors.kafka.share_sessions import (
     EPOCH_MAX,
     FINAL,
     INITIAL,
-    INVALID_EPOCH,
-    NOT_FOUND,
-    TOO_MANY,
     ShareSession,
     ShareSessions,
 )
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 
 PLACE = (bytes(16), 0)
 
@@ -27,17 +25,17 @@ def _open(sessions: ShareSessions, member: str = "m", connection: int = 1) -> Sh
 
 def test_epochs_follow_each_other() -> None:
     sessions = ShareSessions()
-    assert sessions.find("g", "m", 1, 1, 1) == NOT_FOUND
+    assert sessions.find("g", "m", 1, 1, 1) == ErrorCode.SHARE_SESSION_NOT_FOUND
     session = _open(sessions)
     assert sessions.find("g", "m", 1, 1, 1) is session
-    assert sessions.find("g", "m", 1, 1, 1) == INVALID_EPOCH
+    assert sessions.find("g", "m", 1, 1, 1) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
     assert sessions.find("g", "m", 2, 1, 1) is session
     session.epoch = EPOCH_MAX
     assert sessions.find("g", "m", EPOCH_MAX, 1, 1) is session
     assert session.epoch == 1
     assert sessions.find("g", "m", FINAL, 1, 1) is session
     sessions.close(session)
-    assert sessions.find("g", "m", FINAL, 1, 1) == NOT_FOUND
+    assert sessions.find("g", "m", FINAL, 1, 1) == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
 def test_a_member_that_opens_again_keeps_what_it_holds() -> None:
@@ -53,8 +51,8 @@ def test_a_session_ends_with_its_connection_and_with_its_leader() -> None:
     sessions = ShareSessions()
     first, second = _open(sessions, "a", 1), _open(sessions, "b", 2)
     assert sessions.disconnected(1) == [first]
-    assert sessions.find("g", "a", 1, 3, 1) == NOT_FOUND
-    assert sessions.find("g", "b", 1, 2, 2) == NOT_FOUND
+    assert sessions.find("g", "a", 1, 3, 1) == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert sessions.find("g", "b", 1, 2, 2) == ErrorCode.SHARE_SESSION_NOT_FOUND
     assert sessions.disconnected(second.connection) == []
 
 
@@ -62,7 +60,7 @@ def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_sessions, "SESSIONS_MAX", 1)
     sessions = ShareSessions()
     _open(sessions)
-    assert sessions.find("g", "other", INITIAL, 1, 1) == TOO_MANY
+    assert sessions.find("g", "other", INITIAL, 1, 1) == ErrorCode.SHARE_SESSION_LIMIT_REACHED
     _open(sessions)
 
 

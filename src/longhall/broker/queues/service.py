@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, final
 
 import msgspec
 
@@ -20,14 +20,14 @@ from longhall.broker.queues.audit.audit_log import audits, note_lanes
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
 from longhall.broker.queues.consumers.session import SESSION_LEASE_MS
 from longhall.broker.queues.dead_letters.late_arrivals import bury_sends, letters_of_deleted
-from longhall.broker.queues.dead_letters.letters import Attributes, edit_letter, letter, letters
 from longhall.broker.queues.dead_letters.move_bounds import move_target
 from longhall.broker.queues.dead_letters.redrive import RedriveTasks
 from longhall.broker.queues.delays.staging import DelayStager
-from longhall.broker.queues.delivery.browse import Sought, browse
 from longhall.broker.queues.delivery.receive import receive
 from longhall.broker.queues.delivery.receive_any import WeightedReceive, WeightedWish
+from longhall.broker.queues.delivery.receive_attempts import ReceiveAttempts
 from longhall.broker.queues.delivery.settle import change_leases, hand_back, settle
+from longhall.broker.queues.inspection import QueueInspection
 from longhall.broker.queues.large_messages import upload
 from longhall.broker.queues.large_messages.chunk_collector import ChunkCollector
 from longhall.broker.queues.large_messages.reassembly import read_part
@@ -45,49 +45,19 @@ from longhall.broker.queues.upkeep.measurement import counts_of, depth_of
 from longhall.broker.queues.upkeep.recent_deletions import RecentDeletions
 from longhall.broker.queues.upkeep.resizer import Resizer
 from longhall.broker.queues.upkeep.rewind import START, Destination, fork, fork_starts, rewind
-from longhall.broker.queues.write import check_here, together, write_queue, write_staging
+from longhall.broker.queues.write import check_here, served_queue, together, write_queue, write_staging
 from longhall.broker.usage.usage_meter import ACCOUNT, Account
 from longhall.broker.waiting import committed
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD, INTERNAL_PREFIX
 from longhall.queues.events import Purged, Switched
-from longhall.queues.messages import (
-    Accepted,
-    Counts,
-    Delivery,
-    Depth,
-    Letter,
-    LetterPage,
-    MoveTask,
-    Outgoing,
-    Page,
-    QueueView,
-    WriteBack,
-)
+from longhall.queues.messages import Accepted, Counts, Delivery, Depth, MoveTask, Outgoing, QueueView, WriteBack
 from longhall.queues.outbox_events import OutboxBatch, QueueLocation
 from longhall.queues.queue import PURGE_APART_MS
 from longhall.queues.receipts import CURRENT
 from longhall.queues.settings import QueueSettings
 
-ATTEMPT_MS: Final = 300_000  # How long a repeated receive gets the same messages.
-ATTEMPTS_MAX: Final = 10_000
-
-
 _log = logging.getLogger("longhall.queues")
-
-# The verb `list` hides the type of that name inside the class.
-Views = list[QueueView]
-Names = list[str]
-Starts = dict[int, int]
-Outgoings = list[Outgoing]
-Accepteds = list[Accepted]
-Deliveries = list[Delivery]
-AnyDeliveries = list[tuple[str, Delivery]]
-Codes = list[Code | None]
-Changes = list[tuple[str, int]]
-Moves = list[MoveTask]
-WriteBacks = list[WriteBack]
-Results = list[list[Accepted]]
 
 
 @final
@@ -102,11 +72,12 @@ class QueueService(HallObserver):
         self.expirer = Expirer(hall)
         self.resizer = Resizer(hall)
         self.consumers = ConsumerRegistry(hall)
+        self.inspection = QueueInspection(hall)
         hall.queue_appender = QueueAppends(hall, self.resizer, self.stager)
         self.outbox = OutboxDelivery(hall)
         hall.outbox_listener = self.outbox
-        self._service = WeightedReceive(hall)
-        self._attempts: dict[tuple[int, str], tuple[int, Deliveries]] = {}
+        self._weighted = WeightedReceive(hall)
+        self._attempts = ReceiveAttempts(hall.time)
         self._deleted = RecentDeletions(hall.world.clock)
         hall.observers.append(self)
 
@@ -130,7 +101,7 @@ class QueueService(HallObserver):
         await self.mover.stop()
         await self.stager.stop()
 
-    # The queue as a thing
+    # Administration
 
     async def create(self, name: str, settings: QueueSettings, deleted_before_ms: int = 0) -> QueueView:
         """Create a queue. QUEUE_EXISTS if the name is taken, QUEUE_DELETED_RECENTLY if it was until a moment ago."""
@@ -143,8 +114,8 @@ class QueueService(HallObserver):
         return _view(await queue_administration.declare(self._hall, name, topic, settings))
 
     async def delete(self, name: str) -> None:
-        """The queue and everything in it; what its dead letters want goes there first."""
-        queue = self._find(name)
+        """Delete a queue with its messages; those that become dead letters are moved first."""
+        queue = self._hall.known_queue(name)
         try:
             await queue_administration.delete(self._hall, queue)
         except (LonghallError, OSError, asyncio.CancelledError):
@@ -158,41 +129,37 @@ class QueueService(HallObserver):
         return _view(queue) if queue is not None else None
 
     def describe(self, name: str) -> Pending[QueueView]:
-        """The queue of this name, when all that is known of it is committed. UNKNOWN_QUEUE if there is none."""
+        """The queue of this name, once the catalogue is committed. UNKNOWN_QUEUE if there is none."""
         pending: Pending[QueueView] = Pending()
-        queue = self._find(name)
+        queue = self._hall.known_queue(name)
         view = _view(queue)
         pending.decide(msgspec.structs.replace(view, awaits_owner=True) if self.consumers.awaits_owner(queue) else view)
         when_committed(self._hall, self._hall.shards[CATALOGUE_SHARD], pending)
         return pending
 
-    def list(self, prefix: str) -> Views:
-        """All queues whose names begin so, by name."""
-        return [_view(self._find(name)) for name in self.names(prefix)]
-
-    def names(self, prefix: str) -> Names:
-        """Only what they are called. Cursors of share groups are not listed."""
+    def names(self, prefix: str) -> list[str]:
+        """The names of these queues. Cursors of share groups are not listed."""
         names = [name for name in self._hall.catalogue.queues.by_name if name.startswith(prefix)]
         return sorted(name for name in names if not name.startswith(INTERNAL_PREFIX))
 
     async def configure(self, name: str, settings: QueueSettings) -> None:
-        """Other settings from now on."""
-        await queue_administration.configure(self._hall, self._find(name), settings)
+        """Replace the settings of a queue."""
+        await queue_administration.configure(self._hall, self._hall.known_queue(name), settings)
 
     async def switch(self, name: str, paused: bool) -> None:
         """Pause a queue, or resume it; sending goes on meanwhile."""
-        queue = self._find(name)
+        queue = self._hall.known_queue(name)
         write_queue(self._hall, queue, [Switched(queue=queue.number, paused=paused)])
         queue.waiters.wake(len(queue.waiters))
         await committed(self._hall, queue.shard)
 
     def check_purge(self, name: str) -> None:
         """Raises PURGE_RUNNING if the last purge of a queue is too recent for another one."""
-        _decide_purge(self._hall, self._find(name), [], PURGE_APART_MS)
+        _decide_purge(self._hall, self._hall.known_queue(name), [], PURGE_APART_MS)
 
     async def purge(self, name: str, apart_ms: int = PURGE_APART_MS) -> None:
-        """Everything that is in the queue now is gone, and what was sent can be sent again under the same ids."""
-        queue = self._find(name)
+        """Remove all messages of a queue. The deduplication window is empty afterwards."""
+        queue = self._hall.known_queue(name)
         hall = self._hall
         if not hall.has_room(EVENT_ROOM_BYTES // 4):
             raise LonghallError(Code.STORAGE_FULL, "the disk is full")
@@ -209,20 +176,20 @@ class QueueService(HallObserver):
         await committed(hall, queue.shard)
 
     def depth(self, name: str) -> Depth:
-        """How full it is."""
-        return depth_of(self._hall, self._serving(name))
+        """The message counts and the size of a queue."""
+        return depth_of(self._hall, served_queue(self._hall, name))
 
     def counts(self, name: str) -> Counts:
-        """What it has counted."""
-        return counts_of(self._serving(name))
+        """The counters of a queue."""
+        return counts_of(served_queue(self._hall, name))
 
-    def sources(self, name: str) -> Names:
-        """Queues whose dead letters go here."""
+    def sources(self, name: str) -> list[str]:
+        """The queues that have this one as their dead-letter queue."""
         return self._hall.catalogue.queues.sources(name)
 
     # Messages
 
-    def send(self, name: str, messages: Outgoings) -> Pending[Accepteds]:
+    def send(self, name: str, messages: list[Outgoing]) -> Pending[list[Accepted]]:
         """Accept or refuse each of these messages. Those for a deleted queue may become dead letters."""
         queue = self._hall.running_queue(name)
         if queue is not None:
@@ -230,8 +197,8 @@ class QueueService(HallObserver):
             return send(self._hall, self.stager, queue, messages)
         letters = letters_of_deleted(self._hall, name)
         if letters is None:
-            raise _unknown(name)
-        pending: Pending[Accepteds] = Pending()
+            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+        pending: Pending[list[Accepted]] = Pending()
         answers = bury_sends(self._hall, letters, name, messages)
         if self._hall.usage.meter is not None:
             accepted = [one.body for one, answer in zip(messages, answers, strict=True) if answer.code is None]
@@ -251,15 +218,15 @@ class QueueService(HallObserver):
         filter: str = "",
         consumer: str = "",
         in_parts: bool = True,
-    ) -> Pending[Deliveries]:
+    ) -> Pending[list[Delivery]]:
         """Deliver messages; the same ones again to a receiver that repeats a request under its `attempt_id`.
 
         -1 is the queue's own wait or lease. With a filter (a selector, or a policy in JSON) only messages that match;
         the others stay for other receivers. A message that is too large for one reply goes to receivers that can read
         `in_parts`. What is leased to a receiver that goes away before the commit is returned to the queue.
         """
-        queue = self._serving(name)
-        repeated = self._repeated(queue, attempt_id) if attempt_id else None
+        queue = served_queue(self._hall, name)
+        repeated = self._attempts.find(queue, attempt_id) if attempt_id else None
         if repeated is not None:
             return completed(repeated)
         wait_ms = wait_ms if wait_ms >= 0 else queue.settings.wait_ms
@@ -270,16 +237,16 @@ class QueueService(HallObserver):
         pending.when_abandoned(partial(self._return_undelivered, queue, ACCOUNT.get()))
         return pending
 
-    async def _remember_attempt(self, queue: RunningQueue, attempt_id: str, pending: Pending[Deliveries]) -> Deliveries:
+    async def _remember_attempt(
+        self, queue: RunningQueue, attempt_id: str, pending: Pending[list[Delivery]]
+    ) -> list[Delivery]:
         deliveries = await pending
         if deliveries:
-            if len(self._attempts) >= ATTEMPTS_MAX:
-                self._attempts.pop(next(iter(self._attempts)))
-            self._attempts[queue.number, attempt_id] = (self._hall.time.now_ms(), deliveries)
+            self._attempts.remember(queue, attempt_id, deliveries)
         return deliveries
 
-    def _return_undelivered(self, queue: RunningQueue, account: Account | None, deliveries: Deliveries) -> None:
-        """The receiver has gone away between the lease and the commit."""
+    def _return_undelivered(self, queue: RunningQueue, account: Account | None, deliveries: list[Delivery]) -> None:
+        """Return messages whose receiver disconnected between the lease and the commit."""
         meter = self._hall.usage.meter
         if meter is not None:
             size = sum([delivery.whole_bytes or len(delivery.body) for delivery in deliveries])
@@ -288,160 +255,103 @@ class QueueService(HallObserver):
         if receipts:
             started(hand_back(self._hall, queue, receipts)).when_done(_log_failure)
 
-    async def receive_any(
-        self,
-        weights: Mapping[str, int],
-        count_max: int,
-        wait_ms: int,
-        lease_ms: int,
-        filter: str = "",
-        consumer: str = "",
-        in_parts: bool = True,
-    ) -> AnyDeliveries:
+    async def receive_any(self, weights: Mapping[str, int], wish: WeightedWish) -> list[tuple[str, Delivery]]:
         """Messages of several queues, each with its queue's name; service follows the weights."""
-        _check_lease(lease_ms)
-        wish = WeightedWish(count_max, wait_ms, lease_ms, filter, consumer, in_parts)
-        return await self._service.receive(weights, wish)
-
-    def _repeated(self, queue: RunningQueue, attempt_id: str) -> Deliveries | None:
-        """What an earlier request of this id got, if it is all still leased to it."""
-        found = self._attempts.get((queue.number, attempt_id))
-        if found is None:
-            return None
-        now_ms = self._hall.time.now_ms()
-        for delivery in found[1]:
-            receipt = queue.receipts.verify(delivery.receipt)
-            lease = None if isinstance(receipt, Code) else queue.queue.lease_of(receipt[0], receipt[1])
-            fresh = lease is not None and not isinstance(receipt, Code) and lease[0] == receipt[2]
-            if not fresh or lease is None or lease[1] <= now_ms or now_ms - found[0] > ATTEMPT_MS:
-                del self._attempts[queue.number, attempt_id]
-                return None
-        return found[1]
+        _check_lease(wish.lease_ms)
+        return await self._weighted.receive(weights, wish)
 
     # Messages in parts
 
     async def begin(self, name: str) -> str:
         """Open an upload for a message that comes in parts; its id. It runs out an hour after its last part."""
-        return await upload.begin(self._hall, self._serving(name))
+        return await upload.begin(self._hall, served_queue(self._hall, name))
 
     async def add(self, name: str, upload_id: str, number: int, part: bytes) -> None:
-        """Keep a part, durably: numbers begin at 0, and one that comes again takes the place of the first.
-
-        A part has at most `upload.PART_BYTES_MAX`.
-        """
-        await upload.store(self._hall, self._serving(name), upload_id, number, part)
+        """Store a part; numbers begin at 0. A part that is sent again replaces the first one."""
+        await upload.store(self._hall, served_queue(self._hall, name), upload_id, number, part)
 
     async def finish(self, name: str, upload_id: str, parts: int, message: Outgoing) -> Accepted:
-        """All parts are here: they are a message now, with everything but the body as `message` says."""
-        return await send_parcel(self._hall, self.stager, self._serving(name), upload_id, parts, message)
+        """Send the parts as one message, with everything but the body as in `message`."""
+        return await send_parcel(self._hall, self.stager, served_queue(self._hall, name), upload_id, parts, message)
 
     async def abort(self, name: str, upload_id: str) -> None:
-        """Give up an upload."""
-        await upload.abort(self._hall, self._serving(name), upload_id)
+        """Discard an upload with its parts."""
+        await upload.abort(self._hall, served_queue(self._hall, name), upload_id)
 
     async def read_part(self, name: str, receipt: str, number: int) -> bytes:
-        """A part of a message that was given out with `parts`, for whoever holds its receipt."""
-        return await read_part(self._hall, self._serving(name), receipt, number)
+        """A part of a message that was delivered in parts, for the holder of its receipt."""
+        return await read_part(self._hall, served_queue(self._hall, name), receipt, number)
 
-    def settle(self, name: str, receipts: Names, consumer: str = "", accepts: str = CURRENT) -> Pending[Codes]:
-        """The consumer is done with these messages."""
-        return settle(self._hall, self._serving(name), receipts, consumer, accepts)
+    def settle(
+        self, name: str, receipts: list[str], consumer: str = "", accepts: str = CURRENT
+    ) -> Pending[list[Code | None]]:
+        """Settle these messages."""
+        return settle(self._hall, served_queue(self._hall, name), receipts, consumer, accepts)
 
-    async def settle_with_sends(self, name: str, receipts: Names, sends: WriteBacks, consumer: str = "") -> Results:
+    async def settle_with_sends(
+        self, name: str, receipts: list[str], sends: list[WriteBack], consumer: str = ""
+    ) -> list[list[Accepted]]:
         """Settle messages and send others in one atomic step, to any queues and to topics of this replication group."""
         carrier = self.outbox.carrier
-        return await settle_with_sends(self._hall, self.stager, carrier, self._serving(name), receipts, sends, consumer)
+        return await settle_with_sends(
+            self._hall, self.stager, carrier, served_queue(self._hall, name), receipts, sends, consumer
+        )
 
     async def change_lease(
-        self, name: str, changes: Changes, consumer: str = "", accepts: str = CURRENT, lease_ms_max: int = 0
-    ) -> Codes:
-        """Leases end at another time; 0 gives back."""
+        self,
+        name: str,
+        changes: list[tuple[str, int]],
+        consumer: str = "",
+        accepts: str = CURRENT,
+        lease_ms_max: int = 0,
+    ) -> list[Code | None]:
+        """Set the time for which each lease lasts from now; 0 returns the message to the queue."""
         for _, lease_ms in changes:
             _check_lease(lease_ms)
-        return await change_leases(self._hall, self._serving(name), changes, consumer, accepts, lease_ms_max)
+        return await change_leases(self._hall, served_queue(self._hall, name), changes, consumer, accepts, lease_ms_max)
 
-    async def hand_back(self, name: str, receipts: Names) -> Codes:
-        """Messages that nobody was shown are available again, and that was no attempt."""
-        return await hand_back(self._hall, self._serving(name), receipts)
+    async def hand_back(self, name: str, receipts: list[str]) -> list[Code | None]:
+        """Return messages that reached no consumer. Their delivery does not count as an attempt."""
+        return await hand_back(self._hall, served_queue(self._hall, name), receipts)
 
     async def answer(self, name: str, receipt: str, message: Outgoing, consumer: str = "") -> Accepted:
         """Send an answer to the reply queue that the message of this receipt names, and settle it, in one step.
 
-        INVALID_REQUEST when it names none, UNKNOWN_QUEUE when that is gone: then nothing has happened. The answer has
-        the message's correlation id, or its message id where it has none.
+        INVALID_REQUEST if it names none, UNKNOWN_QUEUE if that queue is gone; then nothing is settled. The answer has
+        the correlation id of the message, or its message id if there is none.
         """
         carrier = self.outbox.carrier
-        return await answer(self._hall, self.stager, carrier, self._serving(name), receipt, message, consumer)
+        return await answer(
+            self._hall, self.stager, carrier, served_queue(self._hall, name), receipt, message, consumer
+        )
 
-    # Again, and without taking
+    # Rewinds and forks
 
     async def rewind(self, name: str, to: Destination) -> None:
-        """Give out again from "start", from a time in milliseconds, or from an offset for each lane."""
-        await rewind(self._hall, self._serving(name), to)
+        """Deliver again from "start", from a time in milliseconds, or from an offset for each lane."""
+        await rewind(self._hall, served_queue(self._hall, name), to)
 
     async def fork(
         self, name: str, new_name: str, start: Destination = START, settings: QueueSettings | None = None
     ) -> QueueView:
-        """A second queue with a cursor of its own over the same log, from there on."""
-        return _view(await fork(self._hall, self._serving(name), new_name, start, settings))
+        """Create a second queue with a cursor of its own over the same log, which begins at `start`."""
+        return _view(await fork(self._hall, served_queue(self._hall, name), new_name, start, settings))
 
-    async def fork_starts(self, name: str, start: Destination = START) -> Starts:
-        """Where a fork would begin, by partition: of the partitions that this group stores."""
-        return await fork_starts(self._hall, self._serving(name), start)
+    async def fork_starts(self, name: str, start: Destination = START) -> dict[int, int]:
+        """The offsets at which a fork would begin, by partition, of the partitions that this group stores."""
+        return await fork_starts(self._hall, served_queue(self._hall, name), start)
 
-    async def declare_placed(self, name: str, topic_id: bytes, settings: QueueSettings, starts: Starts) -> QueueView:
+    async def declare_placed(
+        self, name: str, topic_id: bytes, settings: QueueSettings, starts: dict[int, int]
+    ) -> QueueView:
         """Create a queue over a topic that other groups store; they begin at these offsets, by partition."""
         return _view(await queue_administration.declare_placed(self._hall, name, topic_id, settings, starts))
-
-    async def peek(self, name: str, count_max: int, from_offset: int | str = "", settled: bool = False) -> Page:
-        """Messages with their state, without taking them; `settled` shows what is done with as well."""
-        return await browse(self._hall, self._serving(name), Sought(settled=settled), count_max, from_offset)
-
-    async def leased(self, name: str, count_max: int, from_offset: int | str = "") -> Page:
-        """The messages that somebody has now."""
-        return await browse(self._hall, self._serving(name), Sought(leased=True), count_max, from_offset)
-
-    async def search(
-        self,
-        name: str,
-        filter: str = "",
-        text: str = "",
-        from_ms: int = 0,
-        until_ms: int = 0,
-        count_max: int = 100,
-        from_offset: int | str = "",
-        settled: bool = False,
-    ) -> Page:
-        """The same for those that fit: by attributes, by what is in their bodies, by when they were sent."""
-        sought = Sought(filter, text, from_ms, until_ms, settled)
-        return await browse(self._hall, self._serving(name), sought, count_max, from_offset)
-
-    # Dead letters, and any other message one by one
-
-    async def letters(self, name: str, count_max: int = 100, from_: str = "") -> LetterPage:
-        """What is in a queue with all that is known of each, from the place on that the page before told."""
-        return await letters(self._hall, self._serving(name), count_max, from_)
-
-    async def letter(self, name: str, message_id: str) -> Letter:
-        """One of them; UNKNOWN_MESSAGE if it is not there."""
-        return await letter(self._hall, self._serving(name), message_id)
-
-    async def edit_letter(
-        self,
-        name: str,
-        message_id: str,
-        body: bytes | None = None,
-        attributes: Attributes | None = None,
-        seal: bytes = b"",
-    ) -> Letter:
-        """Replace its body, its attributes (all of them) or both; MESSAGE_LEASED while somebody has it."""
-        return await edit_letter(self._hall, self._serving(name), message_id, body, attributes, seal)
 
     # Messages between groups
 
     async def locate(self, name: str) -> QueueLocation:
         """The incarnation of a queue, when it is committed."""
-        queue = self._find(name)
+        queue = self._hall.known_queue(name)
         settings = queue.settings
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
         needs_id = settings.delivery == "exactly-once" and settings.deduplication != "content"
@@ -451,15 +361,15 @@ class QueueService(HallObserver):
 
     async def take_in(self, name: str, topic_id: bytes, batch: OutboxBatch) -> int:
         """Store messages of another group's outbox, each once; the first offset without room, or behind the batch."""
-        queue = self._serving(name)
+        queue = served_queue(self._hall, name)
         if queue.entry.topic_id != topic_id:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"The queue '{name}' that is meant is gone.")
         return await take_in(self._hall, self.stager, queue, batch)
 
-    # Moves
+    # list[MoveTask]
 
     async def start_move(
-        self, source: str, target: str, rate_max: int, ids: Names | None = None, filter: str = ""
+        self, source: str, target: str, rate_max: int, ids: list[str] | None = None, filter: str = ""
     ) -> MoveTask:
         """Move the messages of a queue to another, or each back to where it came from.
 
@@ -467,15 +377,15 @@ class QueueService(HallObserver):
         """
         if target and move_target(self._hall, target) is None:
             raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{target}'.")
-        return await self.mover.start_move(self._serving(source), target, rate_max, ids or [], filter)
+        return await self.mover.start_move(served_queue(self._hall, source), target, rate_max, ids or [], filter)
 
     async def cancel_move(self, task_id: str, queue: str = "") -> MoveTask:
         """Stop a move, of this queue if one is named."""
         return await self.mover.cancel_move(task_id, queue)
 
-    def moves(self, source: str) -> Moves:
+    def moves(self, source: str) -> list[MoveTask]:
         """The moves of a queue, the newest first."""
-        return self.mover.moves(self._serving(source))
+        return self.mover.moves(served_queue(self._hall, source))
 
     def queue_placed(self, queue: RunningQueue) -> None:
         """This group serves a queue from now on, or does not any more."""
@@ -484,18 +394,6 @@ class QueueService(HallObserver):
             queue.expiry = MAY_EXPIRE
             self.stager.arm(queue)
         self.consumers.queue_placed(queue)
-
-    def _serving(self, name: str) -> RunningQueue:
-        """The queue, if this group serves it. QUEUE_MOVED if another one does, or will in a moment."""
-        queue = self._find(name)
-        check_here(queue)
-        return queue
-
-    def _find(self, name: str) -> RunningQueue:
-        queue = self._hall.running_queue(name)
-        if queue is None:
-            raise _unknown(name)
-        return queue
 
 
 def _lease_of_client(lease_ms: int, queue: RunningQueue) -> int:
@@ -511,10 +409,6 @@ def _lease_of_client(lease_ms: int, queue: RunningQueue) -> int:
 def _check_lease(lease_ms: int) -> None:
     if lease_ms >= SESSION_LEASE_MS:
         raise LonghallError(Code.INVALID_REQUEST, "a lease lasts less than 365 days")
-
-
-def _unknown(name: str) -> LonghallError:
-    return LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
 
 
 def _log_failure(done: Pending[Any]) -> None:

@@ -79,24 +79,23 @@ def check_here(queue: RunningQueue, *, leaving_only: bool = False) -> None:
         )
 
 
+def served_queue(hall: Hall, name: str) -> RunningQueue:
+    """The queue of this name. UNKNOWN_QUEUE if there is none; QUEUE_MOVED if another group serves it, or will in a
+    moment.
+    """
+    queue = hall.known_queue(name)
+    check_here(queue)
+    return queue
+
+
 def write_upload(hall: Hall, shard: int, event: UploadEvent) -> None:
     """Append and apply an event of an upload."""
-    hall.append_event(hall.shards[shard], PARCELS, event)
-    try:
-        hall.uploads[shard - 1].apply(event)
-    except Exception as error:
-        hall.halt(error)
-        raise
+    hall.write_event(hall.shards[shard], PARCELS, event, hall.uploads[shard - 1].apply)
 
 
 def write_whole(hall: Hall, shard: int, event: WholeEvent) -> None:
     """Append and apply an event of a large message."""
-    hall.append_event(hall.shards[shard], PARCELS, event)
-    try:
-        hall.chunked_messages[shard - 1].apply(event)
-    except Exception as error:
-        hall.halt(error)
-        raise
+    hall.write_event(hall.shards[shard], PARCELS, event, hall.chunked_messages[shard - 1].apply)
 
 
 def shard_of_whole(hall: Hall, name: str) -> int:

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 from longhall.broker.hall import Hall
 from longhall.broker.queues.delivery.lease_timer import arm_lease_timer
-from longhall.broker.queues.delivery.receive import until_change_s
-from longhall.broker.queues.running_queue import RunningQueue
+from longhall.broker.queues.delivery.receive_any import wait_for_any
 from longhall.broker.share.acquisition import Acquired, Wanted, acquire
 from longhall.broker.share.cursors import follow_settings, group_of, lock_ms_of
 from longhall.broker.share.level_acquisition import acquire_copies, has_copies
@@ -47,7 +46,10 @@ async def fetch_shared(
         left_s = ends_s - loop.time()
         if left_s <= 0 or not targets:
             break
-        await _wait(hall, list({target.queue.number: target.queue for target in targets}.values()), left_s)
+        queues = list({target.queue.number: target.queue for target in targets}.values())
+        for queue in queues:
+            arm_lease_timer(hall, queue)
+        await wait_for_any(hall, queues, left_s)
     for shard in {target.queue.shard.number: target.queue.shard for target in targets}.values():
         await committed(hall, shard)
 
@@ -119,18 +121,3 @@ def _has_bytes(hall: Hall, targets: Sequence[ShareTarget], bytes_min: int) -> bo
             return True
         found += read.size_bytes
     return found >= bytes_min
-
-
-async def _wait(hall: Hall, queues: Sequence[RunningQueue], seconds: float) -> None:
-    """Wait until one of the queues may have messages."""
-    waits = []
-    for queue in queues:
-        arm_lease_timer(hall, queue)
-        longest_s = min(seconds, until_change_s(hall, queue))
-        waits.append(asyncio.ensure_future(queue.waiters.wait(list(queue.lanes.values()), longest_s, seeks=True)))
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)

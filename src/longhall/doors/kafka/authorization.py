@@ -14,20 +14,12 @@ from typing import Any, Final
 from longhall.cluster.rpc.operation import Caller
 from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, Kind
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.permissions import (
-    API_PERMISSIONS,
-    CLUSTER_REFUSED,
-    ERROR_OF_KIND,
-    GROUP_REFUSED,
-    TOPIC_REFUSED,
-    TRANSACTIONAL_ID_REFUSED,
-    ApiPermission,
-    RowNeeds,
-    Shown,
-    pairs_of,
-)
+from longhall.doors.kafka.permissions import API_PERMISSIONS, ERROR_OF_KIND, ApiPermission, RowNeeds, Shown, pairs_of
 from longhall.doors.kafka.refusals import refuse
 from longhall.doors.kafka.wire.apis import Api
+from longhall.doors.kafka.wire.error_codes import ErrorCode
+from longhall.doors.kafka.wire.messages.cluster import CoordinatorType
+from longhall.doors.kafka.wire.messages.configs import ConfigResourceType
 from longhall.doors.kafka.wire.messages.transactions import (
     AddPartitionsToTxnRequestTopic,
     AddPartitionsToTxnResponse,
@@ -44,14 +36,12 @@ Handler = Callable[[Door, Any, Any], Any]
 Outcome = Message | Coroutine[Any, Any, Message]
 Refused = list[tuple[str, Message]]  # RowNeeds of the response, by their field.
 
-SAID: Final = {
-    TOPIC_REFUSED: "Topic authorization failed.",
-    GROUP_REFUSED: "Group authorization failed.",
-    CLUSTER_REFUSED: "Cluster authorization failed.",
-    TRANSACTIONAL_ID_REFUSED: "Transactional Id authorization failed.",
+SAID: Final[dict[int, str]] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-TRANSACTION_KEYS: Final = 1  # FindCoordinator's type of key.
-NOT_ATTEMPTED: Final = 55
 
 # The APIs whose first need is an administrative action.
 AUDITED_APIS: Final = frozenset(
@@ -77,7 +67,7 @@ def carry_out(door: Door, api: Api, handler: Handler, request: Message, call: An
         return outcome
     row = API_PERMISSIONS.get(api.name)
     if row is None:
-        return _refuse_whole(api, request, call.header.version, CLUSTER_REFUSED)
+        return _refuse_whole(api, request, call.header.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if row.is_open:
         outcome = handler(door, request, call)
         return outcome
@@ -170,16 +160,18 @@ def _special_error(access: AccessGuard, caller: Caller, api: Api, request: Any) 
     """The needs of whole requests that no row of the table can say."""
     if api.name == "InitProducerId" and not request.transactional_id:
         may = access.would_allow(caller, AccessAction.IDEMPOTENT_WRITE, Kind.CLUSTER, CLUSTER_NAME)
-        return 0 if may or access.allows_some(caller, AccessAction.WRITE, Kind.TOPIC) else CLUSTER_REFUSED
+        may = may or access.allows_some(caller, AccessAction.WRITE, Kind.TOPIC)
+        return 0 if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if api.name == "FindCoordinator" and request.key:  # Of a version that asks for one.
-        kind = Kind.TRANSACTIONAL_ID if request.key_type == TRANSACTION_KEYS else Kind.GROUP
+        kind = Kind.TRANSACTIONAL_ID if request.key_type == CoordinatorType.TRANSACTION else Kind.GROUP
         return 0 if access.allows(caller, AccessAction.DESCRIBE, kind, request.key) else ERROR_OF_KIND[kind]
     if api.name == "OffsetFetch" and not request.groups:
-        return 0 if access.allows(caller, AccessAction.DESCRIBE, Kind.GROUP, request.group_id) else GROUP_REFUSED
+        may = access.allows(caller, AccessAction.DESCRIBE, Kind.GROUP, request.group_id)
+        return 0 if may else ErrorCode.GROUP_AUTHORIZATION_FAILED
     if api.name in ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat"):
         for name in request.subscribed_topic_names or ():
             if not access.allows(caller, AccessAction.DESCRIBE, Kind.TOPIC, name):
-                return TOPIC_REFUSED
+                return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return 0
 
 
@@ -324,18 +316,21 @@ def _split_configs(door: Door, access: AccessGuard, caller: Caller, api: Api, re
     return refused
 
 
-_KIND_OF_RESOURCE: Final = {2: Kind.TOPIC, 32: Kind.GROUP}
+_KIND_OF_RESOURCE: Final = {ConfigResourceType.TOPIC: Kind.TOPIC, ConfigResourceType.GROUP: Kind.GROUP}
 
 
 def _split_coordinators(door: Door, access: AccessGuard, caller: Caller, api: Api, request: Any) -> Refused:
-    kind = Kind.TRANSACTIONAL_ID if request.key_type == TRANSACTION_KEYS else Kind.GROUP
-    error = TRANSACTIONAL_ID_REFUSED if kind is Kind.TRANSACTIONAL_ID else GROUP_REFUSED
+    kind = Kind.TRANSACTIONAL_ID if request.key_type == CoordinatorType.TRANSACTION else Kind.GROUP
+    error = ERROR_OF_KIND[kind]
     row = api.response.TABLE["coordinators"].of
     kept, refused = [], []
     for key in request.coordinator_keys:
         # Share groups are asked for by `group:topic id:partition`.
         if access.allows(
-            caller, AccessAction.DESCRIBE, kind, key if request.key_type <= TRANSACTION_KEYS else _group_of(key)
+            caller,
+            AccessAction.DESCRIBE,
+            kind,
+            key if request.key_type <= CoordinatorType.TRANSACTION else _group_of(key),
         ):
             kept.append(key)
         else:
@@ -356,7 +351,7 @@ def _split_committed(door: Door, access: AccessGuard, caller: Caller, api: Api, 
         if access.allows(caller, AccessAction.DESCRIBE, Kind.GROUP, group.group_id):
             kept.append(group)
         else:
-            refused.append(("groups", row(group_id=group.group_id, error_code=GROUP_REFUSED)))
+            refused.append(("groups", row(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)))
     request.groups = kept
     return refused
 
@@ -392,12 +387,15 @@ def _transaction_rows(
 ) -> list[AddPartitionsToTxnResponseTopic] | None:
     """The rows of a transaction that is refused: all or none of its partitions are added."""
     if not access.allows(caller, AccessAction.WRITE, Kind.TRANSACTIONAL_ID, transactional_id):
-        errors = {topic.name: TRANSACTIONAL_ID_REFUSED for topic in topics}
+        errors = {topic.name: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED for topic in topics}
     else:
         may = {topic.name: access.allows(caller, AccessAction.WRITE, Kind.TOPIC, topic.name) for topic in topics}
         if all(may.values()):
             return None
-        errors = {name: NOT_ATTEMPTED if allowed else TOPIC_REFUSED for name, allowed in may.items()}
+        errors = {
+            name: ErrorCode.OPERATION_NOT_ATTEMPTED if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            for name, allowed in may.items()
+        }
     return [
         AddPartitionsToTxnResponseTopic(
             name=topic.name,
@@ -425,7 +423,7 @@ def topic_error(door: Door, caller: Caller, action: AccessAction, name: str) -> 
     access = door.access
     if access is None or access.allows(caller, action, Kind.TOPIC, name):
         return 0
-    return TOPIC_REFUSED
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def may_describe(door: Door, caller: Caller, topic: str) -> bool:

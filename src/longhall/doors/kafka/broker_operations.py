@@ -14,13 +14,9 @@ from typing import Final, NamedTuple
 from longhall.broker.broker_configuration import ALL_BROKERS, DYNAMIC, ONLY_FOR_TOPICS
 from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.wire.messages.configs import ConfigSource
 from longhall.errors import Code, LonghallError
 from longhall.service.broker_operations import ConfigureBroker
-
-# Kafka's numbers for the sources of values.
-FROM_BROKER: Final = 2
-FROM_ALL_BROKERS: Final = 3
-FROM_FILE: Final = 4
 
 ROOT_LOGGER: Final = "longhall"
 LEVELS: Final = {
@@ -48,18 +44,18 @@ def describe_broker(door: Door, name: str) -> dict[str, list[Value]]:
     _check_broker(door, name)
     brokers = door.hall.catalogue.brokers
     found: dict[str, list[Value]] = {}
-    for broker, source in ((str(door.node_id), FROM_BROKER), (ALL_BROKERS, FROM_ALL_BROKERS)):
+    for broker, source in ((str(door.node_id), ConfigSource.BROKER), (ALL_BROKERS, ConfigSource.ALL_BROKERS)):
         for setting, value in brokers.get(broker, {}).items() if name or broker == ALL_BROKERS else ():
             found.setdefault(setting, []).append(Value(value, source))
     for setting, value in _at_start(door, name).items() if name else ():
-        found.setdefault(setting, []).append(Value(value, FROM_FILE))
+        found.setdefault(setting, []).append(Value(value, ConfigSource.FILE))
     return found
 
 
 def dynamic_values(door: Door, setting: str) -> list[Value]:
     """The values that one configuration of this broker got at run time; the first one holds."""
     found = describe_broker(door, str(door.node_id)).get(setting, [])
-    return [value for value in found if value.source != FROM_FILE]
+    return [value for value in found if value.source != ConfigSource.FILE]
 
 
 def _at_start(door: Door, name: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ from longhall.doors.kafka.wire.headers import RequestHeader
 from longhall.front.admission import SHORT_READ_BYTES, SMALL_BYTES_MAX, Arrival, Budget
 from longhall.front.handshake_refusals import note_tls
 from longhall.front.identity import ANONYMOUS, caller_of, is_encrypted
-from longhall.front.origins import Origin, origin_of
+from longhall.front.origins import Origin, client_address, origin_of
 from longhall.world.ports import Buffer
 
 SHARED_BYTES: Final = 256 * 1024
@@ -170,8 +170,7 @@ class Connection:
         stream = cast(asyncio.Transport, transport)  # uvloop's are not of this class, only of its shape.
         self._transport = stream
         stream.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
-        name = transport.get_extra_info("peername")
-        self.peer = name[0] if isinstance(name, tuple) else str(name or "")
+        self.peer = client_address(transport)
         self.origin = origin_of(transport)
         self.active_s = self._loop.time()
         if transport.get_extra_info("carried"):  # By another node, which knows whose it is.

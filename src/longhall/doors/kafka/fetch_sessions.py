@@ -14,11 +14,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from longhall.doors.kafka.errors import (
-    FETCH_SESSION_ID_NOT_FOUND,
-    FETCH_SESSION_TOPIC_ID_ERROR,
-    INVALID_FETCH_SESSION_EPOCH,
-)
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.fetch import FetchedPart, FetchPart, FetchRequest
 from longhall.world.ports import Entropy
 
@@ -143,13 +139,13 @@ class FetchSessions:
             return Opened(0, session, request.parts, True)
         session = self._sessions.pop(request.session_id, None)
         if session is None:
-            return Opened(FETCH_SESSION_ID_NOT_FOUND, None, [], True)
+            return Opened(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, None, [], True)
         self._sessions[session.session_id] = session  # The most recently used one is the last.
         session.used_s = now_s
         if session.by_id is not by_id:
-            return Opened(FETCH_SESSION_TOPIC_ID_ERROR, None, [], True)
+            return Opened(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, None, [], True)
         if session.epoch != epoch:
-            return Opened(INVALID_FETCH_SESSION_EPOCH, None, [], True)
+            return Opened(ErrorCode.INVALID_FETCH_SESSION_EPOCH, None, [], True)
         session.epoch = epoch + 1 if epoch < EPOCH_MAX else 1
         before = len(session.parts)
         for part in request.forgotten:
@@ -159,7 +155,7 @@ class FetchSessions:
         if not session.parts or self.partitions > PARTITIONS_MAX:
             self._drop(session.session_id)
             if session.parts:  # The client names its partitions again, without a session.
-                return Opened(FETCH_SESSION_ID_NOT_FOUND, None, [], True)
+                return Opened(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, None, [], True)
             return Opened(0, None, [], True)
         return Opened(0, session, session.wanted(), False)
 

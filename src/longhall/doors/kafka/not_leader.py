@@ -17,9 +17,10 @@ from longhall.cluster.placement.group_client import GroupClient
 from longhall.doors.kafka.authorization import carry_out
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import COORDINATOR_NOT_AVAILABLE, error_of
+from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.operations import Follower, Operation
 from longhall.doors.kafka.refusals import refuse
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.schema import Message
 from longhall.errors import Code, LonghallError
 from longhall.service.kafka_operations import AnswerKafkaRequest
@@ -27,7 +28,7 @@ from longhall.service.kafka_operations import AnswerKafkaRequest
 PATIENCE_S: Final = 1.0  # Without an answer of the leader in this time a follower describes topics itself.
 
 _ERROR_OF: Final = {
-    Follower.ASKS_OR_REFUSES: COORDINATOR_NOT_AVAILABLE,
+    Follower.ASKS_OR_REFUSES: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     Follower.NOT_LEADER: error_of(Code.NOT_LEADER),
     Follower.NOT_COORDINATOR: error_of(Code.NOT_COORDINATOR),
 }

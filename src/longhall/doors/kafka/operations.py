@@ -76,6 +76,7 @@ from longhall.doors.kafka.handlers import (
 from longhall.doors.kafka.wire.apis import API, Api
 from longhall.doors.kafka.wire.messages.configs import (
     AlterConfigsRequest,
+    ConfigResourceType,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
 )
@@ -116,7 +117,7 @@ class Operation(NamedTuple):
 
 
 def _of_topics(request: DescribeConfigsRequest | AlterConfigsRequest | IncrementalAlterConfigsRequest) -> bool:
-    shared = (describe_configs.TOPIC, describe_configs.GROUP)
+    shared = (ConfigResourceType.TOPIC, ConfigResourceType.GROUP)
     return all(resource.resource_type in shared for resource in request.resources)
 
 

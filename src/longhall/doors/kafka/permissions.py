@@ -16,16 +16,13 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from longhall.directory.access_rules import CLUSTER_NAME, AccessAction, Kind
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 
-TOPIC_REFUSED: Final = 29
-GROUP_REFUSED: Final = 30
-CLUSTER_REFUSED: Final = 31
-TRANSACTIONAL_ID_REFUSED: Final = 53
 ERROR_OF_KIND: Final = {
-    Kind.TOPIC: TOPIC_REFUSED,
-    Kind.GROUP: GROUP_REFUSED,
-    Kind.CLUSTER: CLUSTER_REFUSED,
-    Kind.TRANSACTIONAL_ID: TRANSACTIONAL_ID_REFUSED,
+    Kind.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Kind.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Kind.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    Kind.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 
 

@@ -10,13 +10,29 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from longhall.doors.kafka.errors import ERROR_OF
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.schema import Message
 
-# NOT_LEADER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, ILLEGAL_GENERATION,
-# UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, NOT_CONTROLLER, CONCURRENT_TRANSACTIONS, FETCH_SESSION_ID_NOT_FOUND,
-# INVALID_FETCH_SESSION_EPOCH, MEMBER_ID_REQUIRED, ELECTION_NOT_NEEDED, STALE_MEMBER_EPOCH,
-# SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH
-ORDINARY: Final = frozenset({6, 14, 15, 16, 22, 25, 27, 41, 51, 70, 71, 79, 84, 113, 122, 123})
+ORDINARY: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.MEMBER_ID_REQUIRED,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.SHARE_SESSION_NOT_FOUND,
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    }
+)
 _NAMES: Final = {number: code.value for code, number in reversed(ERROR_OF.items())}
 _KEYS: Final = ("name", "resource_name", "topic", "group_id", "transactional_id", "partition_index")
 

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, final
 
 from longhall.directory.accounts import MECHANISMS, ScramKey
-from longhall.doors.kafka.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.front.authenticator import DoorAuthentication
 from longhall.front.identity import ANONYMOUS, Principal
 from longhall.front.scram import ScramExchange, ScramFailure
@@ -85,9 +85,9 @@ class SaslSession:
         """The error code of a handshake; it decides the mechanism."""
         is_renewal = self.state == AUTHENTICATED and self.ends_s < NEVER_S and version > 0
         if self.state != NEW and not is_renewal:
-            return ILLEGAL_SASL_STATE
+            return ErrorCode.ILLEGAL_SASL_STATE
         if mechanism not in self.offered:
-            return UNSUPPORTED_SASL_MECHANISM
+            return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self.mechanism = mechanism
         self.state = EXCHANGING if version > 0 else RAW
         self._is_last = False
@@ -100,7 +100,7 @@ class SaslSession:
     def step(self, token: bytes, now_s: float) -> SaslStep:
         """Take a token of the client. NOT_READY while the users are not known."""
         if self.state not in (EXCHANGING, RAW):
-            return SaslStep(ILLEGAL_SASL_STATE, "SaslAuthenticate comes after SaslHandshake")
+            return SaslStep(ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate comes after SaslHandshake")
         if len(token) > TOKEN_BYTES_MAX:
             return self._refused("")
         if self.mechanism == OAUTHBEARER:
@@ -160,7 +160,7 @@ class SaslSession:
     def _logged_in(self, principal: Principal, now_s: float, token: bytes = b"", until_ms: int = 0) -> SaslStep:
         """`until_ms`: when what the client has shown ends; 0: not by itself."""
         if not self.principal.is_anonymous and not principal.is_same(self.principal):
-            return SaslStep(SASL_AUTHENTICATION_FAILED, "Cannot change principals during re-authentication")
+            return SaslStep(ErrorCode.SASL_AUTHENTICATION_FAILED, "Cannot change principals during re-authentication")
         self.principal = principal
         self.state = AUTHENTICATED
         lifetime_ms = self._lifetime_ms
@@ -178,7 +178,7 @@ class SaslSession:
 
     def _failure(self) -> SaslStep:
         self.state = NEW
-        return SaslStep(SASL_AUTHENTICATION_FAILED, REFUSED + self.mechanism)
+        return SaslStep(ErrorCode.SASL_AUTHENTICATION_FAILED, REFUSED + self.mechanism)
 
 
 def _plain_login(token: bytes) -> tuple[str, str, str] | None:

@@ -22,7 +22,13 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.placements import NO_NODE, Placements
 from longhall.doors.kafka.share_sessions import Place, ShareSession
-from longhall.doors.kafka.wire.messages.share_records import AcknowledgementBatch, ShareLeader, ShareNodeEndpoint
+from longhall.doors.kafka.wire.messages.share_records import (
+    AcknowledgementBatch,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+    ShareLeader,
+    ShareNodeEndpoint,
+)
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.topics.share_settings import ShareSettings
@@ -47,7 +53,7 @@ class ShareExchange:
 
     def __init__(self, door: Door, session: ShareSession, settings: ShareSettings) -> None:
         self._door = door
-        self._session = session
+        self.session = session
         self.settings = settings
         self._shards: set[int] = set()  # With writes of this request.
         self.lock_ms = settings.lock_ms
@@ -58,14 +64,14 @@ class ShareExchange:
         if isinstance(found, ShareRefusal):
             return found
         hall = self._door.hall
-        queue = cursor_of(hall, self._session.group_id, place[0])
+        queue = cursor_of(hall, self.session.group_id, place[0])
         try:
             if queue is None:
-                queue = await open_cursor(hall, self._session.group_id, place[0], self.settings)
+                queue = await open_cursor(hall, self.session.group_id, place[0], self.settings)
         except LonghallError as error:
             return ShareRefusal(error_of(error.code), str(error))
         self.lock_ms = min(self.lock_ms, lock_ms_of(queue, self.settings))
-        return ShareTarget(found, queue, self._session.holding(place, queue.number, found.lane))
+        return ShareTarget(found, queue, self.session.holding(place, queue.number, found.lane))
 
     def _partition(self, place: Place) -> Partition | ShareRefusal:
         door = self._door
@@ -93,10 +99,10 @@ class ShareExchange:
         queue = self._queue(place, found)
         if queue is None:
             return ShareRefusal(error_of(Code.NOT_IN_FLIGHT), "The member holds no record of this partition.")
-        holding = self._session.holdings[place]
+        holding = self.session.holdings[place]
         try:
             lock_ms = lock_ms_of(queue, self.settings)
-            code = await acknowledge(self._door.hall, queue, holding, asked, lock_ms, self._session.consumer)
+            code = await acknowledge(self._door.hall, queue, holding, asked, lock_ms, self.session.consumer)
         except LonghallError as error:
             return ShareRefusal(error_of(error.code), str(error))
         self._shards.add(queue.shard.number)
@@ -105,7 +111,7 @@ class ShareExchange:
         return ShareRefusal(error_of(code), "The member does not hold these records any more.")
 
     def _queue(self, place: Place, partition: Partition) -> RunningQueue | None:
-        holding = self._session.holdings.get(place)
+        holding = self.session.holdings.get(place)
         queue = self._door.hall.queues.get(holding.queue_number) if holding is not None else None
         return queue if queue is not None and partition.lane in queue.lanes else None
 
@@ -113,6 +119,21 @@ class ShareExchange:
         """Wait until everything that this request acknowledged is committed."""
         for number in self._shards:
             await committed(self._door.hall, self._door.hall.shards[number])
+
+
+async def open_exchange(
+    door: Door, request: ShareFetchRequest | ShareAcknowledgeRequest, connection: int
+) -> ShareExchange | ShareRefusal:
+    """A request whose ids `check_ids` has passed, with its session."""
+    assert request.group_id is not None
+    assert request.member_id is not None
+    settings = await door.share_settings.of(request.group_id, door.main)
+    session = door.share_sessions.find(
+        request.group_id, request.member_id, request.share_session_epoch, connection, leader_epoch_of(door)
+    )
+    if isinstance(session, int):
+        return ShareRefusal(session, "There is no such share session.")
+    return ShareExchange(door, session, settings)
 
 
 async def release_session(door: Door, session: ShareSession) -> None:

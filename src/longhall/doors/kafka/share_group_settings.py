@@ -13,6 +13,8 @@ from longhall.broker.share.coordinator import ShareGroupCoordinator
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.doors.kafka.wire.apis import decode_response, encode_request
 from longhall.doors.kafka.wire.messages.configs import (
+    ConfigResourceType,
+    ConfigSource,
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     DescribeConfigsResponse,
@@ -21,8 +23,6 @@ from longhall.front.identity import NODE_ITSELF
 from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.topics.share_settings import SETTINGS, ShareSettings
 
-GROUP: Final = 32  # The type of the resource.
-FROM_GROUP: Final = 8  # The source of a value that was given for the group.
 VERSION: Final = 4
 DESCRIBE_CONFIGS: Final = 32
 KNOWN_S: Final = 5.0
@@ -54,7 +54,7 @@ class ShareGroupSettings:
 
 async def _ask(main: GroupClient, group_id: str) -> ShareSettings:
     resource = DescribeConfigsRequestResource(
-        resource_type=GROUP, resource_name=group_id, configuration_keys=list(SETTINGS)
+        resource_type=ConfigResourceType.GROUP, resource_name=group_id, configuration_keys=list(SETTINGS)
     )
     frame = encode_request(0, None, VERSION, DescribeConfigsRequest(resources=[resource]))
     answer = await main.call(AnswerKafkaRequest(frame[4:]), NODE_ITSELF)
@@ -65,6 +65,6 @@ async def _ask(main: GroupClient, group_id: str) -> ShareSettings:
             config.name: config.value
             for result in response.results
             for config in result.configs
-            if config.config_source == FROM_GROUP and config.value is not None
+            if config.config_source == ConfigSource.GROUP and config.value is not None
         }
     )

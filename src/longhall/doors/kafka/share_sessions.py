@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from longhall.broker.share.holdings import Holding
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 
 INITIAL: Final = 0
 FINAL: Final = -1
@@ -24,9 +25,6 @@ SESSIONS_MAX: Final = 10_000
 PARTITIONS_MAX: Final = 10_000  # Of one session.
 EPOCH_MAX: Final = 0x7FFFFFFF
 
-NOT_FOUND: Final = 122  # SHARE_SESSION_NOT_FOUND
-INVALID_EPOCH: Final = 123  # INVALID_SHARE_SESSION_EPOCH
-TOO_MANY: Final = 133  # SHARE_SESSION_LIMIT_REACHED
 
 Place = tuple[bytes, int]  # Topic id and partition.
 
@@ -82,17 +80,17 @@ class ShareSessions:
             known = None
         if epoch == INITIAL:
             if known is None and len(self._by_member) >= SESSIONS_MAX:
-                return TOO_MANY
+                return ErrorCode.SHARE_SESSION_LIMIT_REACHED
             session = self._by_member[key] = ShareSession(group_id, member_id, leader_epoch)
             if known is not None:
                 session.holdings = known.holdings
             session.connection = connection
             return session
         if known is None:
-            return NOT_FOUND
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
         if epoch != FINAL:
             if epoch != known.epoch:
-                return INVALID_EPOCH
+                return ErrorCode.INVALID_SHARE_SESSION_EPOCH
             known.epoch = known.epoch + 1 if known.epoch < EPOCH_MAX else 1
         known.connection = connection
         return known

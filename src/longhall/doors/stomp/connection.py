@@ -42,7 +42,7 @@ from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.admission import SMALL_BYTES_MAX, Arrival
 from longhall.front.handshake_refusals import looks_like_tls, note_tls
 from longhall.front.identity import Principal
-from longhall.front.origins import Origin, origin_of
+from longhall.front.origins import Origin, client_address, origin_of
 from longhall.front.pace import ConnectionPace
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ class StompConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_BYTES_HIGH)
-        name = transport.get_extra_info("peername")
-        self.peer = str(name[0]) if name else ""
+        self.peer = client_address(transport)
         self.origin = origin_of(transport)
         if not self.server.opened(self):
             self._transport.abort()

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, cast, final
 
+from longhall.front.origins import client_address
 from longhall.front.websocket import (
     BINARY,
     CLOSE,
@@ -94,8 +95,7 @@ class StompWebSocket(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.peer = str(peer[0]) if peer else ""
+        self.peer = client_address(transport)
         if not self._handshakes.begin(self.peer):
             self._transport.abort()
             return

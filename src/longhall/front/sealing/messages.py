@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import final
+from typing import TypeVar, final
 
 import msgspec
 
@@ -19,6 +19,8 @@ from longhall.queues.envelope import RANDOM_BYTES, new_message_id
 from longhall.queues.messages import Delivery, Letter, Outgoing
 from longhall.queues.settings import QueueSettings
 from longhall.records.seal import TAG_BYTES, Seal, message_binding, parse_seal
+
+M = TypeVar("M", Delivery, Letter)
 
 
 @final
@@ -93,30 +95,24 @@ class MessageSealer:
 
     async def open_one(self, queue: str, delivery: Delivery) -> Delivery:
         """One delivery of this queue in clear. Raises LonghallError if it does not open."""
-        if not delivery.seal:
-            return delivery
-        seal = parse_seal(delivery.seal)
-        await self._check_queue(queue, seal, delivery.dead_letter_source)
-        cipher = await self.keys.fetch_opening(seal.topic_id, seal.key_number)
-        return self._decrypted(cipher, seal, delivery)
+        return await self._open(queue, delivery, delivery.dead_letter_source)
 
     async def open_letter(self, queue: str, letter: Letter) -> Letter:
         """A message as an operator sees it, in clear."""
-        if not letter.seal:
-            return letter
-        seal = parse_seal(letter.seal)
-        await self._check_queue(queue, seal, letter.source)
-        cipher = await self.keys.fetch_opening(seal.topic_id, seal.key_number)
-        body = decrypt(cipher, seal, letter.seal, letter.body, letter.message_id)
-        return msgspec.structs.replace(letter, body=body, seal=b"")
+        return await self._open(queue, letter, letter.source)
 
-    async def _check_queue(self, queue: str, seal: Seal, dead_letter_source: str) -> None:
+    async def _open(self, queue: str, message: M, dead_letter_source: str) -> M:
+        if not message.seal:
+            return message
+        seal = parse_seal(message.seal)
         if not dead_letter_source and (await self.keys.topic_id_of(queue)) != seal.topic_id:
             raise of_another_queue()
+        cipher = await self.keys.fetch_opening(seal.topic_id, seal.key_number)
+        return self._decrypted(cipher, seal, message)
 
-    def _decrypted(self, cipher: DataCipher, seal: Seal, delivery: Delivery) -> Delivery:
-        body = decrypt(cipher, seal, delivery.seal, delivery.body, delivery.message_id)
-        return msgspec.structs.replace(delivery, body=body, seal=b"")
+    def _decrypted(self, cipher: DataCipher, seal: Seal, message: M) -> M:
+        body = decrypt(cipher, seal, message.seal, message.body, message.message_id)
+        return msgspec.structs.replace(message, body=body, seal=b"")
 
 
 def decrypt(cipher: DataCipher, seal: Seal, raw_seal: bytes, body: bytes, message_id: str) -> bytes:

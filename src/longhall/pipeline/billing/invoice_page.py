@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from html import escape
@@ -83,10 +84,12 @@ def _usage(invoice: Invoice) -> str:
     if not invoice.lines:
         return '<p class="nothing">Nothing was used in this month.</p>'
     rows = "".join(_line(line, invoice.plan.currency) for line in invoice.lines)
-    return (
-        '<div class="wide"><table><thead><tr><th>Usage</th><th>Quantity</th><th>Unit</th><th>Price</th>'
-        f"<th>Amount</th></tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    return _table(("Usage", "Quantity", "Unit", "Price", "Amount"), rows)
+
+
+def _table(titles: Sequence[str], rows: str) -> str:
+    heads = "".join(f"<th>{title}</th>" for title in titles)
+    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def _line(line: Line, currency: str) -> str:
@@ -102,10 +105,8 @@ def _corrections(invoice: Invoice) -> str:
     if not invoice.corrections:
         return ""
     rows = "".join(_correction(each, invoice.plan.currency) for each in invoice.corrections)
-    return (
-        '<h2>Corrections of earlier months</h2><div class="wide"><table><thead><tr><th>Usage that arrived late</th>'
-        f"<th>Quantity</th><th>Unit</th><th>Amount</th></tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+    table = _table(("Usage that arrived late", "Quantity", "Unit", "Amount"), rows)
+    return f"<h2>Corrections of earlier months</h2>{table}"
 
 
 def _correction(each: Correction, currency: str) -> str:

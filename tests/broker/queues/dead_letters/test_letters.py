@@ -31,7 +31,7 @@ def test_a_dead_letter_has_its_complete_history() -> None:
         await desk.change_lease("work", [(again.receipt, 0)])
         assert await receive(desk, "work") == []
         await life.sync()
-        letter = await desk.letter("dead", sent)
+        letter = await desk.inspection.letter("dead", sent)
         assert (letter.body, letter.attributes, letter.group) == (b"body", {"a": ("Number", b"1")}, "g")
         assert (letter.reason, letter.source, letter.attempts) == ("attempts", "work", 2)
         assert letter.first_received_ms == began_ms
@@ -93,9 +93,9 @@ def test_pages_show_every_message_once_and_none_that_is_settled() -> None:
             assert sorted(letter.message_id for letter in found if letter.leased) == sorted(
                 one.message_id for one in taken[3:]
             )
-        assert await refused(desk.letters("q", 0)) is Code.INVALID_REQUEST
-        assert await refused(desk.letters("q", 10, "999:1")) is Code.INVALID_REQUEST
-        assert await refused(desk.letters("q", 10, "x")) is Code.INVALID_REQUEST
+        assert await refused(desk.inspection.letters("q", 0)) is Code.INVALID_REQUEST
+        assert await refused(desk.inspection.letters("q", 10, "999:1")) is Code.INVALID_REQUEST
+        assert await refused(desk.inspection.letters("q", 10, "x")) is Code.INVALID_REQUEST
 
     live(play)
 
@@ -107,7 +107,7 @@ def test_an_edited_letter_replaces_the_old_one() -> None:
         ids = await send(desk, "work", b"one", b"two", b"three", attributes={"a": ("String", b"x")})
         await fail(desk, "work")
         await life.sync()
-        edited = await desk.edit_letter("dead", ids[1], b"2", {"b": ("Number", b"7")})
+        edited = await desk.inspection.edit_letter("dead", ids[1], b"2", {"b": ("Number", b"7")})
         assert (edited.message_id, edited.body) == (ids[1], b"2")
         found = {letter.message_id: letter for letter in await all_letters(desk, "dead")}
         assert {letter.body for letter in found.values()} == {b"one", b"2", b"three"}
@@ -116,7 +116,7 @@ def test_an_edited_letter_replaces_the_old_one() -> None:
         assert after.attributes == {"b": ("Number", b"7")}
         assert (after.reason, after.source, after.attempts) == ("attempts", "work", 2)
         assert [one.how for one in after.history] == ["returned", "returned"]
-        only_body = await desk.edit_letter("dead", ids[0], b"1")
+        only_body = await desk.inspection.edit_letter("dead", ids[0], b"1")
         assert (only_body.body, only_body.attributes) == (b"1", {"a": ("String", b"x")})
         assert desk.depth("dead").available == 3
         assert sorted(one.body for one in await receive(desk, "dead")) == [b"1", b"2", b"three"]
@@ -128,16 +128,16 @@ def test_invalid_edits_are_refused_and_change_nothing() -> None:
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("q", QueueSettings(message_bytes_max=1024))
         (sent,) = await send(desk, "q", b"body")
-        assert await refused(desk.edit_letter("q", "nobody", b"x")) is Code.UNKNOWN_MESSAGE
-        assert await refused(desk.edit_letter("q", sent, bytes(1025))) is Code.MESSAGE_TOO_LARGE
+        assert await refused(desk.inspection.edit_letter("q", "nobody", b"x")) is Code.UNKNOWN_MESSAGE
+        assert await refused(desk.inspection.edit_letter("q", sent, bytes(1025))) is Code.MESSAGE_TOO_LARGE
         reserved = {"longhall.id": ("String", b"x")}
-        assert await refused(desk.edit_letter("q", sent, None, reserved)) is Code.INVALID_REQUEST
+        assert await refused(desk.inspection.edit_letter("q", sent, None, reserved)) is Code.INVALID_REQUEST
         (one,) = await receive(desk, "q")
-        assert await refused(desk.edit_letter("q", sent, b"x")) is Code.MESSAGE_LEASED
+        assert await refused(desk.inspection.edit_letter("q", sent, b"x")) is Code.MESSAGE_LEASED
         await desk.settle("q", [one.receipt])
-        assert await refused(desk.edit_letter("q", sent, b"x")) is Code.UNKNOWN_MESSAGE
-        assert await refused(desk.letter("q", sent)) is Code.UNKNOWN_MESSAGE
-        assert await refused(desk.letters("nowhere")) is Code.UNKNOWN_QUEUE
+        assert await refused(desk.inspection.edit_letter("q", sent, b"x")) is Code.UNKNOWN_MESSAGE
+        assert await refused(desk.inspection.letter("q", sent)) is Code.UNKNOWN_MESSAGE
+        assert await refused(desk.inspection.letters("nowhere")) is Code.UNKNOWN_QUEUE
 
     live(play)
 
@@ -146,7 +146,7 @@ def test_a_message_behind_many_others_can_be_edited_and_the_order_stays() -> Non
     async def play(life: Life, desk: QueueService) -> None:
         await desk.create("q", QueueSettings())
         ids = await send(desk, "q", *[b"%d" % number for number in range(30)])
-        await desk.edit_letter("q", ids[20], b"edited")
+        await desk.inspection.edit_letter("q", ids[20], b"edited")
         found: list[bytes] = []
         while got := await receive(desk, "q"):
             found.extend(one.body for one in got)
@@ -172,7 +172,7 @@ def test_a_crash_during_an_edit_leaves_the_old_or_the_new_letter(
 
     async def edit(life: Life, desk: QueueService) -> bool:
         on.host.faults.cut_after_changes = changes
-        await desk.edit_letter("q", message_id, b"new")
+        await desk.inspection.edit_letter("q", message_id, b"new")
         return True
 
     async def after(life: Life, desk: QueueService) -> list[bytes]:

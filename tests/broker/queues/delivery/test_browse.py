@@ -20,10 +20,10 @@ def told(page: Page) -> list[tuple[str, str]]:
 async def every(queues: Queues, name: str, count: int, **options: bool) -> list[Seen]:
     """All pages together."""
     found: list[Seen] = []
-    page = await queues.desk.peek(name, count, **options)
+    page = await queues.desk.inspection.peek(name, count, **options)
     found.extend(page.messages)
     while page.next:
-        page = await queues.desk.peek(name, count, page.next, **options)
+        page = await queues.desk.inspection.peek(name, count, page.next, **options)
         found.extend(page.messages)
     return found
 
@@ -41,7 +41,7 @@ def test_each_message_is_shown_with_its_state_and_stays() -> None:
         await look(queues)
 
     async def look(queues: Queues) -> None:
-        page = await queues.desk.peek("q", 100)
+        page = await queues.desk.inspection.peek("q", 100)
         assert told(page) == [
             ("leased", "leased"),
             ("given back", "delayed"),
@@ -78,7 +78,7 @@ def test_pages_cover_the_queue(cold: float) -> None:
     async def second(queues: Queues) -> None:
         found = await every(queues, "q", 17)
         assert [seen.delivery.body.decode() for seen in found] == [*sent, "delayed"]
-        page = await queues.desk.peek("q", 3, 148)
+        page = await queues.desk.inspection.peek("q", 3, 148)
         assert [seen.offset for seen in page.messages] == [148, 149, -1]
 
     rig.live(first)
@@ -90,8 +90,8 @@ def test_settled_messages_are_shown_on_request() -> None:
         await queues.desk.create("q", KEEP)
         await queues.send("q", "a", "b")
         await queues.drain("q")
-        assert told(await queues.desk.peek("q", 10)) == []
-        assert told(await queues.desk.peek("q", 10, settled=True)) == [("a", "settled"), ("b", "settled")]
+        assert told(await queues.desk.inspection.peek("q", 10)) == []
+        assert told(await queues.desk.inspection.peek("q", 10, settled=True)) == [("a", "settled"), ("b", "settled")]
 
     Rig().live(play)
 
@@ -106,13 +106,13 @@ def test_leases_are_listed_without_reading_waiting_messages(monkeypatch: pytest.
         await queues.desk.receive("q", 2, 0, 60_000, "")
         settled = await queues.desk.receive("q", 1, 0, 60_000, "")
         await queues.desk.settle("q", [settled[0].receipt])
-        page = await queues.desk.leased("q", 10)
+        page = await queues.desk.inspection.leased("q", 10)
         assert [(seen.offset, seen.state, seen.delivery.attempts) for seen in page.messages] == [
             (0, "leased", 1),
             (1, "leased", 1),
         ]
         assert page.next == ""
-        assert (await queues.desk.leased("q", 1)).next != ""
+        assert (await queues.desk.inspection.leased("q", 1)).next != ""
 
     Rig().live(play)
 
@@ -128,7 +128,7 @@ def test_search_by_attributes_by_body_and_by_time() -> None:
         await queues.send("q", "south again", attributes={"city": "Oslo"}, delay_ms=60_000)
 
         async def found(**sought: object) -> list[str]:
-            page = await queues.desk.search("q", **sought)  # type: ignore[arg-type]
+            page = await queues.desk.inspection.search("q", **sought)  # type: ignore[arg-type]
             return [seen.delivery.body.decode() for seen in page.messages]
 
         assert await found(filter="city = 'Oslo'") == ["to the north", "south again"]
@@ -147,11 +147,11 @@ def test_a_page_is_bounded_and_has_the_next_position(monkeypatch: pytest.MonkeyP
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
         await queues.send("q", *(str(number) for number in range(100)))
-        page = await queues.desk.search("q", text="99")
+        page = await queues.desk.inspection.search("q", text="99")
         looks = 1
         while not page.messages:
             assert page.looked_at <= 40
-            page = await queues.desk.search("q", text="99", from_offset=page.next)
+            page = await queues.desk.inspection.search("q", text="99", from_offset=page.next)
             looks += 1
         assert (looks, told(page)) == (3, [("99", "waiting")])
 
@@ -162,12 +162,12 @@ def test_invalid_positions_and_filters_are_refused() -> None:
     async def play(queues: Queues) -> None:
         await queues.desk.create("q", QueueSettings())
         desk = queues.desk
-        assert await queues.refused(desk.peek("none", 1)) is Code.UNKNOWN_QUEUE
+        assert await queues.refused(desk.inspection.peek("none", 1)) is Code.UNKNOWN_QUEUE
         for count in (0, browse.COUNT_MAX + 1):
-            assert await queues.refused(desk.peek("q", count)) is Code.INVALID_REQUEST
+            assert await queues.refused(desk.inspection.peek("q", count)) is Code.INVALID_REQUEST
         for place in ("x", "1:2:3", ":", "-1", "9" * 30, -1):
-            assert await queues.refused(desk.peek("q", 1, place)) is Code.INVALID_REQUEST
-        assert await queues.refused(desk.search("q", filter="city =")) is Code.INVALID_REQUEST
-        assert await queues.refused(desk.search("q", text="x" * 2000)) is Code.INVALID_REQUEST
+            assert await queues.refused(desk.inspection.peek("q", 1, place)) is Code.INVALID_REQUEST
+        assert await queues.refused(desk.inspection.search("q", filter="city =")) is Code.INVALID_REQUEST
+        assert await queues.refused(desk.inspection.search("q", text="x" * 2000)) is Code.INVALID_REQUEST
 
     Rig().live(play)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from longhall.broker.queues.delivery.receive_any import WeightedWish
 from longhall.broker.queues.delivery.time_zones import local_offset, opens_ms
 from longhall.errors import Code, LonghallError
 from longhall.queues.hours import read_hours
@@ -63,7 +64,7 @@ def test_waiting_receivers_wake_when_the_hours_open() -> None:
         await queues.send("q", "one", "two", "three")
         assert await queues.bodies("q") == []
         waiting = [asyncio.ensure_future(_received(queues)) for _ in range(2)]
-        weighted = asyncio.ensure_future(queues.desk.receive_any({"q": 1, "other": 1}, 1, 600_000, -1))
+        weighted = asyncio.ensure_future(queues.desk.receive_any({"q": 1, "other": 1}, WeightedWish(1, 600_000, -1)))
         await asyncio.sleep((opens - now_ms()) / 1000 - 1)
         assert not any(one.done() for one in [*waiting, weighted])
         found = [(await one)[0].body for one in waiting]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from longhall.broker.queues.delivery.receive_any import WeightedWish
 from longhall.errors import Code
 from longhall.queues.settings import QueueSettings
 from tests.broker.queues.rig import Queues, Rig
@@ -23,7 +24,7 @@ def test_deliveries_follow_the_weights_and_none_starves() -> None:
         await fill(queues, 80)
         served: Counter[str] = Counter()
         for _ in range(20):
-            found = await queues.desk.receive_any(WEIGHTS, 4, 0, 30_000)
+            found = await queues.desk.receive_any(WEIGHTS, WeightedWish(4, 0, 30_000))
             assert len(found) == 4
             for name, delivery in found:
                 assert delivery.body.decode().startswith(name)
@@ -38,11 +39,11 @@ def test_an_empty_queue_leaves_its_share_to_the_others() -> None:
     async def play(queues: Queues) -> None:
         await fill(queues, 3)
         await queues.desk.switch("high", True)
-        found = await queues.desk.receive_any(WEIGHTS, 10, 0, 30_000)
+        found = await queues.desk.receive_any(WEIGHTS, WeightedWish(10, 0, 30_000))
         assert Counter(name for name, _ in found) == {"middle": 3, "low": 3}
         await queues.desk.switch("high", False)
-        assert len(await queues.desk.receive_any(WEIGHTS, 10, 0, 30_000)) == 3
-        assert await queues.desk.receive_any(WEIGHTS, 10, 0, 30_000) == []
+        assert len(await queues.desk.receive_any(WEIGHTS, WeightedWish(10, 0, 30_000))) == 3
+        assert await queues.desk.receive_any(WEIGHTS, WeightedWish(10, 0, 30_000)) == []
 
     Rig().live(play)
 
@@ -50,12 +51,12 @@ def test_an_empty_queue_leaves_its_share_to_the_others() -> None:
 def test_a_wait_covers_all_queues_and_takes_no_turn() -> None:
     async def play(queues: Queues) -> None:
         await fill(queues, 0)
-        waiting = asyncio.ensure_future(queues.desk.receive_any(WEIGHTS, 1, 20_000, 30_000))
+        waiting = asyncio.ensure_future(queues.desk.receive_any(WEIGHTS, WeightedWish(1, 20_000, 30_000)))
         await asyncio.sleep(1)
         await queues.send("low", "late")
         ((name, delivery),) = await waiting
         assert (name, delivery.body) == ("low", b"late")
-        assert await queues.desk.receive_any(WEIGHTS, 1, 5_000, 30_000) == []
+        assert await queues.desk.receive_any(WEIGHTS, WeightedWish(1, 5_000, 30_000)) == []
 
     Rig().live(play)
 
@@ -64,8 +65,10 @@ def test_what_is_wrong_is_refused() -> None:
     async def play(queues: Queues) -> None:
         await fill(queues, 1)
         desk = queues.desk
-        assert await queues.refused(desk.receive_any({}, 1, 0, 0)) is Code.INVALID_REQUEST
-        assert await queues.refused(desk.receive_any({"high": 0}, 1, 0, 0)) is Code.INVALID_REQUEST
-        assert await queues.refused(desk.receive_any({"high": 1, "none": 1}, 1, 0, 0)) is Code.UNKNOWN_QUEUE
+        assert await queues.refused(desk.receive_any({}, WeightedWish(1, 0, 0))) is Code.INVALID_REQUEST
+        assert await queues.refused(desk.receive_any({"high": 0}, WeightedWish(1, 0, 0))) is Code.INVALID_REQUEST
+        assert (
+            await queues.refused(desk.receive_any({"high": 1, "none": 1}, WeightedWish(1, 0, 0))) is Code.UNKNOWN_QUEUE
+        )
 
     Rig().live(play)

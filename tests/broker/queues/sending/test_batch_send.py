@@ -32,7 +32,7 @@ def test_the_messages_of_one_call_are_one_batch_in_their_order() -> None:
         await queues.desk.settle("q", [deliveries[1].receipt])
 
     async def last(queues: Queues) -> None:
-        page = await queues.desk.peek("q", 10)
+        page = await queues.desk.inspection.peek("q", 10)
         assert [seen.delivery.body for seen in page.messages] == [b"a", b"c"]
 
     rig.live(first)

@@ -121,7 +121,7 @@ def test_settled_messages_are_kept_until_retention() -> None:
         await queues.send("q", "new", "new too")
         await queues.desk.rewind("q", "start")
         await LogCleaner(queues.life.hall).run()
-        seen = await queues.desk.peek("q", 10)
+        seen = await queues.desk.inspection.peek("q", 10)
         assert [one.delivery.body.decode() for one in seen.messages] == [
             "old and urgent",
             "old",

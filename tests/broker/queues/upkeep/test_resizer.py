@@ -314,13 +314,13 @@ def test_a_queue_in_parts_looks_like_one_queue() -> None:
         found: list[str] = []
         place = ""
         while True:
-            page = await desk.peek("q", 50, place)
+            page = await desk.inspection.peek("q", 50, place)
             found += [one.delivery.body.decode() for one in page.messages]
             place = page.next
             if not place:
                 break
         assert sorted(map(int, found)) == list(range(180))
-        assert len((await desk.search("q", text="17", count_max=100)).messages) == 12
+        assert len((await desk.inspection.search("q", text="17", count_max=100)).messages) == 12
         seen: dict[str, int] = {}
         assert await drain_in_order(queues, seen) == 180
         await desk.rewind("q", "start")

@@ -471,9 +471,7 @@ class ConsumerRegistry:
         write_queue(self._hall, queue, returned)
 
     def _find(self, name: str) -> RunningQueue:
-        queue = self._hall.running_queue(name)
-        if queue is None:
-            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
+        queue = self._hall.known_queue(name)
         if not self._is_here(queue):
             raise LonghallError(Code.QUEUE_MOVED, f"Other groups store the queue '{name}', and have its consumers.")
         return queue

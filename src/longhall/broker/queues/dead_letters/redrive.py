@@ -112,12 +112,7 @@ class RedriveTasks:
         return self._hall.redrives[source.shard.number - 1]
 
     def _write(self, shard: int, event: MoveEvent) -> None:
-        self._hall.append_event(self._hall.shards[shard], MOVES, event)
-        try:
-            self._hall.redrives[shard - 1].apply(event)
-        except Exception as error:
-            self._hall.halt(error)
-            raise
+        self._hall.write_event(self._hall.shards[shard], MOVES, event, self._hall.redrives[shard - 1].apply)
 
     def _begin(self, shard: int) -> None:
         now_ms = self._hall.time.now_ms()

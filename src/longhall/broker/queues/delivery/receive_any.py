@@ -6,14 +6,13 @@ Receivers with the same weights share one round robin. Its state is not durable:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, final
 
 from longhall.broker.hall import Hall
 from longhall.broker.queues.consumers.session import SESSION_LEASE_MS
 from longhall.broker.queues.delivery.receive import receive, until_change_s
 from longhall.broker.queues.running_queue import RunningQueue
-from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Delivery
 from longhall.queues.weighted_round_robin import WeightedRoundRobin
 
@@ -49,13 +48,13 @@ class WeightedReceive:
             left_s = ends_s - loop.time()
             if found or left_s <= 0:
                 return found
-            await self._wait([self._find(name) for name in weights], left_s)
+            await wait_for_any(self._hall, [self._hall.known_queue(name) for name in weights], left_s)
 
     async def _take(
         self, round_: WeightedRoundRobin, weights: Mapping[str, int], wish: WeightedWish
     ) -> list[tuple[str, Delivery]]:
         """Receive from the queues in the order of turns; a queue that delivers too few is skipped from then on."""
-        waiting = {name: self._waiting(self._find(name)) for name in weights}
+        waiting = {name: self._waiting(self._hall.known_queue(name)) for name in weights}
         found: list[tuple[str, Delivery]] = []
         while len(found) < wish.count_max:
             shares = round_.share(waiting, wish.count_max - len(found))
@@ -64,7 +63,7 @@ class WeightedReceive:
             for name, count in shares:
                 if not waiting[name]:
                     continue
-                queue = self._find(name)
+                queue = self._hall.known_queue(name)
                 lease = wish.lease_ms if wish.lease_ms >= 0 else min(queue.settings.lease_ms, SESSION_LEASE_MS - 1)
                 given = await receive(self._hall, queue, count, 0, lease, wish.filter, wish.consumer, wish.in_parts)
                 found.extend([(name, delivery) for delivery in given])
@@ -74,23 +73,6 @@ class WeightedReceive:
     def _waiting(self, queue: RunningQueue) -> int:
         queue.queue.tick(self._hall.time.now_ms())
         return queue.queue.waiting([(lane, partition.high_watermark) for lane, partition in queue.lanes.items()])
-
-    async def _wait(self, queues: list[RunningQueue], seconds: float) -> None:
-        """Wait until one of the queues may have messages, without a turn in their lists of receivers."""
-        tasks = [
-            asyncio.ensure_future(
-                queue.waiters.wait(
-                    list(queue.lanes.values()), min(seconds, until_change_s(self._hall, queue)), seeks=True
-                )
-            )
-            for queue in queues
-        ]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _round(self, weights: Mapping[str, int]) -> WeightedRoundRobin:
         key = tuple(sorted(weights.items()))
@@ -102,8 +84,16 @@ class WeightedReceive:
         self._rounds[key] = found
         return found
 
-    def _find(self, name: str) -> RunningQueue:
-        queue = self._hall.running_queue(name)
-        if queue is None:
-            raise LonghallError(Code.UNKNOWN_QUEUE, f"There is no queue '{name}'.")
-        return queue
+
+async def wait_for_any(hall: Hall, queues: Sequence[RunningQueue], seconds: float) -> None:
+    """Wait until one of the queues may have messages, without a turn in their lists of receivers."""
+    waits = []
+    for queue in queues:
+        longest_s = min(seconds, until_change_s(hall, queue))
+        waits.append(asyncio.ensure_future(queue.waiters.wait(list(queue.lanes.values()), longest_s, seeks=True)))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

@@ -26,12 +26,7 @@ MESSAGE_BYTES_MAX: Final = 3 * 1024 * 1024  # Of one message: it must fit into o
 
 def write_outbox(hall: Hall, event: OutboxEvent) -> None:
     """Append and apply an event of the outboxes."""
-    hall.append_event(hall.shards[OUTBOX_SHARD], OUTBOX, event)
-    try:
-        hall.outboxes.apply(event)
-    except Exception as error:
-        hall.halt(error)
-        raise
+    hall.write_event(hall.shards[OUTBOX_SHARD], OUTBOX, event, hall.outboxes.apply)
 
 
 def put(hall: Hall, target: str, entry: OutboxEntry, now_ms: int) -> None:

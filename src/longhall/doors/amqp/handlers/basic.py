@@ -11,7 +11,7 @@ from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.declarations import is_quorum
 from longhall.doors.amqp.deliveries import get_frames
 from longhall.doors.amqp.errors import AmqpError, precondition, queue_text
-from longhall.doors.amqp.handlers.queues import REPLY_TO, found, named
+from longhall.doors.amqp.handlers.queues import REPLY_TO, found, found_unless_stream, named
 from longhall.doors.amqp.publications import publication_of
 from longhall.doors.amqp.streams import OFFSET, is_stream, start_of
 from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged
@@ -189,10 +189,7 @@ async def get(channel: Channel, arguments: Arguments, content: Content | None) -
     _, name, no_ack = arguments
     connection = channel.connection
     name = named(channel, name)
-    view = await found(channel, name)
-    if is_stream(view.settings):
-        text = f"basic.get not supported by stream queues {queue_text(name, connection.host)}"
-        raise AmqpError(errors.NOT_IMPLEMENTED, text)
+    view = await found_unless_stream(channel, name, "basic.get")
     session = await connection.session()
     await connection.publisher.done()
     await connection.acknowledgements.returned()

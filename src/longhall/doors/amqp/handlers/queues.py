@@ -51,6 +51,15 @@ async def found(channel: Channel, name: str) -> QueueView:
     return await found_queue(channel.connection, name)
 
 
+async def found_unless_stream(channel: Channel, name: str, method: str) -> QueueView:
+    """The queue of this name. 404, 405, or 540 for a stream, which does not have this method."""
+    view = await found(channel, name)
+    if is_stream(view.settings):
+        resource = queue_text(name, channel.connection.host)
+        raise AmqpError(errors.NOT_IMPLEMENTED, f"{method} not supported by stream queues {resource}")
+    return view
+
+
 async def declare(channel: Channel, arguments: Arguments, content: Content | None) -> None:
     """queue.declare"""
     _, name, passive, durable, exclusive, auto_delete, no_wait, table = arguments
@@ -159,10 +168,7 @@ async def purge(channel: Channel, arguments: Arguments, content: Content | None)
     _, name, no_wait = arguments
     connection = channel.connection
     name = named(channel, name)
-    view = await found(channel, name)
-    if is_stream(view.settings):
-        text = f"queue.purge not supported by stream queues {queue_text(name, connection.host)}"
-        raise AmqpError(errors.NOT_IMPLEMENTED, text)
+    await found_unless_stream(channel, name, "queue.purge")
     await connection.publisher.done()
     await connection.acknowledgements.returned()
     count = await connection.service.call(ClearQueue(hall_name(connection.host, name)), connection.caller)

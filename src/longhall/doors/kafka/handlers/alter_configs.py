@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from longhall.broker.configuration import SEALED
@@ -12,12 +13,14 @@ from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.duplicates import once_and_more
 from longhall.doors.kafka.errors import error_of
-from longhall.doors.kafka.handlers.describe_configs import BROKER, BROKER_LOGGER, GROUP, TOPIC
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestResource,
     AlterConfigsResponse,
     AlterConfigsResponseResource,
+    ConfigOperation,
+    ConfigResourceType,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestResource,
     IncrementalAlterConfigsResponse,
@@ -25,51 +28,46 @@ from longhall.doors.kafka.wire.messages.configs import (
 )
 from longhall.errors import Code, LonghallError
 
-ACTIONS = dict(
-    enumerate(
-        (ConfigurationAction.SET, ConfigurationAction.DELETE, ConfigurationAction.APPEND, ConfigurationAction.SUBTRACT)
-    )
-)
+ACTIONS: Final[dict[int, ConfigurationAction]] = {
+    ConfigOperation.SET: ConfigurationAction.SET,
+    ConfigOperation.DELETE: ConfigurationAction.DELETE,
+    ConfigOperation.APPEND: ConfigurationAction.APPEND,
+    ConfigOperation.SUBTRACT: ConfigurationAction.SUBTRACT,
+}
 
-DELETE: Final = 1  # The operation that needs no value.
+_ALTERABLE: Final = frozenset(ConfigResourceType) - {ConfigResourceType.CLIENT_METRICS}
 
 Row = TypeVar("Row", AlterConfigsResponseResource, IncrementalAlterConfigsResponseResource)
+Resource = TypeVar("Resource", AlterConfigsRequestResource, IncrementalAlterConfigsRequestResource)
 
 
 async def handle(door: Door, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-    once, more = once_and_more((one.resource_type, one.resource_name) for one in request.resources)
-    return AlterConfigsResponse(
-        responses=[
-            *(_repeated(AlterConfigsResponseResource, *place) for place in more),
-            *[
-                await _alter(AlterConfigsResponseResource, one, _replace(door, one, request.validate_only))
-                for one in request.resources
-                if (one.resource_type, one.resource_name) in once
-            ],
-        ]
-    )
+    replace = partial(_replace, door, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=await _alter_all(AlterConfigsResponseResource, request.resources, replace))
 
 
 async def handle_incremental(
     door: Door, request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
-    once, more = once_and_more((one.resource_type, one.resource_name) for one in request.resources)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            *(_repeated(IncrementalAlterConfigsResponseResource, *place) for place in more),
-            *[
-                await _alter(IncrementalAlterConfigsResponseResource, one, _change(door, one, request.validate_only))
-                for one in request.resources
-                if (one.resource_type, one.resource_name) in once
-            ],
-        ]
-    )
+    change = partial(_change, door, validate_only=request.validate_only)
+    rows = await _alter_all(IncrementalAlterConfigsResponseResource, request.resources, change)
+    return IncrementalAlterConfigsResponse(responses=rows)
 
 
-def _repeated(row_class: type[Row], resource_type: int, resource_name: str) -> Row:
+async def _alter_all(
+    row_class: type[Row], resources: Sequence[Resource], alter: Callable[[Resource], Awaitable[None]]
+) -> list[Row]:
+    """The rows of a response. A resource that the request names twice is refused and not changed."""
+    once, more = once_and_more((one.resource_type, one.resource_name) for one in resources)
     said = "Each resource must appear at most once."
-    code = error_of(Code.INVALID_REQUEST)
-    return row_class(resource_type=resource_type, resource_name=resource_name, error_code=code, error_message=said)
+    rows = [
+        row_class(resource_type=kind, resource_name=name, error_code=ErrorCode.INVALID_REQUEST, error_message=said)
+        for kind, name in more
+    ]
+    for one in resources:
+        if (one.resource_type, one.resource_name) in once:
+            rows.append(await _alter(row_class, one, alter(one)))
+    return rows
 
 
 def _check_configs(configs: Sequence[tuple[str, str | None]]) -> None:
@@ -96,18 +94,18 @@ async def _alter(
 
 
 async def _replace(door: Door, resource: AlterConfigsRequestResource, validate_only: bool) -> None:
-    if resource.resource_type == BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         raise LonghallError(Code.INVALID_REQUEST, "Levels of loggers are changed by IncrementalAlterConfigs.")
     _check_type(resource.resource_type)
     _check_configs([(config.name, config.value) for config in resource.configs])
     wanted = {config.name: config.value for config in resource.configs if config.value is not None}
-    if resource.resource_type == BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         changes = [ConfigurationChange(name, ConfigurationAction.SET, value) for name, value in wanted.items()]
         await broker_operations.change_broker(
             door, resource.resource_name, changes, replace=True, validate_only=validate_only
         )
         return
-    if resource.resource_type == GROUP:
+    if resource.resource_type == ConfigResourceType.GROUP:
         await group_operations.configure_group(door.coordinator, resource.resource_name, wanted, validate_only)
         return
     if door.sealing is not None:
@@ -117,7 +115,9 @@ async def _replace(door: Door, resource: AlterConfigsRequestResource, validate_o
 
 async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, validate_only: bool) -> None:
     _check_type(resource.resource_type)
-    _check_configs([(one.name, "" if one.config_operation == DELETE else one.value) for one in resource.configs])
+    _check_configs(
+        [(one.name, "" if one.config_operation == ConfigOperation.DELETE else one.value) for one in resource.configs]
+    )
     changes: list[ConfigurationChange] = []
     for config in resource.configs:
         action = ACTIONS.get(config.config_operation)
@@ -125,15 +125,15 @@ async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, 
             reason = f"{config.config_operation} is not an operation on configurations."
             raise LonghallError(Code.INVALID_CONFIGURATION, reason)
         changes.append(ConfigurationChange(config.name, action, config.value))
-    if resource.resource_type == BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         await broker_operations.change_broker(
             door, resource.resource_name, changes, replace=False, validate_only=validate_only
         )
         return
-    if resource.resource_type == BROKER_LOGGER:
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         broker_operations.change_loggers(door, resource.resource_name, changes, validate_only)
         return
-    if resource.resource_type == GROUP:
+    if resource.resource_type == ConfigResourceType.GROUP:
         await group_operations.change_configuration(door.coordinator, resource.resource_name, changes, validate_only)
         return
     if door.sealing is not None:
@@ -143,6 +143,6 @@ async def _change(door: Door, resource: IncrementalAlterConfigsRequestResource, 
 
 
 def _check_type(resource_type: int) -> None:
-    if resource_type not in (TOPIC, GROUP, BROKER, BROKER_LOGGER):
+    if resource_type not in _ALTERABLE:
         reason = "Only topics, groups, brokers and loggers can be configured while the node runs."
         raise LonghallError(Code.INVALID_REQUEST, reason)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import LOG_DIR_NOT_FOUND, REPLICA_NOT_AVAILABLE, error_of
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.storage import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -30,8 +31,8 @@ def handle(door: Door, request: AlterReplicaLogDirsRequest, call: Call) -> Alter
 
 def _code(door: Door, path: str, name: str, number: int) -> int:
     if path.rstrip("/") != door.data.rstrip("/"):
-        return LOG_DIR_NOT_FOUND
+        return ErrorCode.LOG_DIR_NOT_FOUND
     partition = door.hall.partition(name, number)
     if partition is None:
         return error_of(Code.UNKNOWN_TOPIC)
-    return REPLICA_NOT_AVAILABLE if partition.elsewhere or not door.keeps else 0
+    return ErrorCode.REPLICA_NOT_AVAILABLE if partition.elsewhere or not door.keeps else 0

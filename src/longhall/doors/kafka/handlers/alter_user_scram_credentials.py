@@ -5,12 +5,8 @@ from __future__ import annotations
 from longhall.directory.accounts import MECHANISMS
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import (
-    DUPLICATE_RESOURCE,
-    UNACCEPTABLE_CREDENTIAL,
-    UNSUPPORTED_SASL_MECHANISM,
-    error_of,
-)
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.scram_users import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsRequestDeletion,
@@ -45,19 +41,22 @@ async def handle(
 
 def _fault(user: str, changes: list[Change]) -> tuple[int, str] | None:
     if not user:
-        return UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if len({change.mechanism for change in changes}) != len(changes):
-        return DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+        return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
     for change in changes:
         if change.mechanism not in _SALTED_BYTES:
-            return UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+            return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
         if isinstance(change, AlterUserScramCredentialsRequestUpsertion):
             if change.iterations < ITERATIONS_MIN:
-                return UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+                return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
             if change.iterations > ITERATIONS_MAX:
-                return UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+                return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
             if len(change.salted_password) != _SALTED_BYTES[change.mechanism]:
-                return UNACCEPTABLE_CREDENTIAL, "The salted password does not have the size of the mechanism's hash"
+                return (
+                    ErrorCode.UNACCEPTABLE_CREDENTIAL,
+                    "The salted password does not have the size of the mechanism's hash",
+                )
     return None
 
 
@@ -76,7 +75,7 @@ async def _change(door: Door, call: Call, user: str, changes: list[Change]) -> t
         await door.service.dispatch(ChangeScramKeys(user, put, removed), call.caller)
     except LonghallError as error:
         refused = error.code in (Code.INVALID_NAME, Code.INVALID_REQUEST)
-        return UNACCEPTABLE_CREDENTIAL if refused else error_of(error.code), str(error)
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL if refused else error_of(error.code), str(error)
     return 0, None
 
 

@@ -7,8 +7,9 @@ from typing import Final
 
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import UNSUPPORTED_VERSION, error_of
+from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.wire.apis import encode_response
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.headers import API_VERSIONS
 from longhall.doors.kafka.wire.messages.versions import (
     ApiVersionsRequest,
@@ -54,7 +55,7 @@ def _is_named(request: ApiVersionsRequest) -> bool:
 
 def refuse_version(correlation_id: int) -> bytes:
     """The response to a version of ApiVersions that does not exist yet, in version 0, which every client can read."""
-    response = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=_offered())
+    response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_offered())
     return encode_response(correlation_id, API_VERSIONS, 0, response)
 
 

@@ -5,24 +5,19 @@ from __future__ import annotations
 from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.duplicates import once_and_more
+from longhall.doors.kafka.duplicates import once_and_more, repeated_topics
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.wire.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsResponseTopic,
 )
-from longhall.errors import Code, LonghallError
+from longhall.errors import LonghallError
 
 
 async def handle(door: Door, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
     once, more = once_and_more(topic.name for topic in request.topics)
-    rows = [
-        CreatePartitionsResponseTopic(
-            name=name, error_code=error_of(Code.INVALID_REQUEST), error_message="Duplicate topic name."
-        )
-        for name in more
-    ]
+    rows = repeated_topics(CreatePartitionsResponseTopic, more)
     for topic in request.topics:
         if topic.name not in once:
             continue

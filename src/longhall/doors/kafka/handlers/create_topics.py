@@ -6,10 +6,10 @@ from longhall.broker.configuration import READ_ONLY, SETTINGS
 from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.duplicates import once_and_more
+from longhall.doors.kafka.duplicates import once_and_more, repeated_topics
 from longhall.doors.kafka.errors import error_of
-from longhall.doors.kafka.handlers.describe_configs import FROM_DEFAULT, FROM_TOPIC
 from longhall.doors.kafka.topic_operations import CreatedTopic
+from longhall.doors.kafka.wire.messages.configs import ConfigSource
 from longhall.doors.kafka.wire.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsRequestTopic,
@@ -22,12 +22,7 @@ from longhall.errors import Code, LonghallError
 
 async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     once, more = once_and_more(topic.name for topic in request.topics)
-    rows = [
-        CreateTopicsResponseTopic(
-            name=name, error_code=error_of(Code.INVALID_REQUEST), error_message="Duplicate topic name."
-        )
-        for name in more
-    ]
+    rows = repeated_topics(CreateTopicsResponseTopic, more)
     for topic in request.topics:
         if topic.name not in once:
             continue
@@ -81,7 +76,7 @@ def _row(name: str, created: CreatedTopic) -> CreateTopicsResponseTopic:
                 name=setting,
                 value=effective[setting],
                 read_only=setting in READ_ONLY,
-                config_source=FROM_TOPIC if setting in given else FROM_DEFAULT,
+                config_source=ConfigSource.TOPIC if setting in given else ConfigSource.DEFAULT,
             )
             for setting in SETTINGS
         ],

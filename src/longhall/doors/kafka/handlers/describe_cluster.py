@@ -9,6 +9,7 @@ from longhall.doors.kafka.authorized_operations import NOT_ASKED, operations_of
 from longhall.doors.kafka.brokers import brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -17,15 +18,13 @@ from longhall.doors.kafka.wire.messages.cluster import (
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
-MISMATCHED_ENDPOINT_TYPE: Final = 114
-UNSUPPORTED_ENDPOINT_TYPE: Final = 115
 
 
 def handle(door: Door, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         is_known = request.endpoint_type == CONTROLLERS
         return DescribeClusterResponse(
-            error_code=MISMATCHED_ENDPOINT_TYPE if is_known else UNSUPPORTED_ENDPOINT_TYPE,
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message="This address is one of brokers." if is_known else "The endpoint type is not known.",
         )
     return DescribeClusterResponse(

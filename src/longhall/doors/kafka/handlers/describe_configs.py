@@ -12,6 +12,8 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.topic_operations import TopicConfiguration
 from longhall.doors.kafka.wire.messages.configs import (
+    ConfigResourceType,
+    ConfigSource,
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     DescribeConfigsResponse,
@@ -22,15 +24,6 @@ from longhall.doors.kafka.wire.messages.configs import (
 from longhall.errors import Code, LonghallError
 from longhall.topics.group_configuration import SETTINGS as GROUP_SETTINGS
 from longhall.topics.share_settings import SETTINGS as SHARE_SETTINGS
-
-TOPIC = 2
-BROKER = 4
-BROKER_LOGGER = 8
-GROUP = 32
-FROM_TOPIC = 1
-FROM_DEFAULT = 5
-FROM_LOGGER = 6
-FROM_GROUP = 8
 
 
 def handle(door: Door, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
@@ -61,13 +54,13 @@ def _resource(door: Door, asked: DescribeConfigsRequestResource, documented: boo
 
 
 def _configs(door: Door, resource_type: int, name: str, documented: bool) -> list[DescribeConfigsResponseConfig]:
-    if resource_type == TOPIC:
+    if resource_type == ConfigResourceType.TOPIC:
         return _topic_configs(door, topic_operations.describe_configuration(door.hall, name), documented)
-    if resource_type == GROUP:
+    if resource_type == ConfigResourceType.GROUP:
         return _group_configs(door, name, documented)
-    if resource_type == BROKER:
+    if resource_type == ConfigResourceType.BROKER:
         return _broker_configs(broker_operations.describe_broker(door, name), documented)
-    if resource_type == BROKER_LOGGER:
+    if resource_type == ConfigResourceType.BROKER_LOGGER:
         return _logger_configs(broker_operations.describe_loggers(door, name))
     raise LonghallError(Code.INVALID_REQUEST, "Topics, groups, this broker and its loggers can be described.")
 
@@ -78,14 +71,14 @@ def _topic_configs(door: Door, topic: TopicConfiguration, documented: bool) -> l
     for name, setting in SETTINGS.items():
         synonyms = _default_synonyms(door, name, usual[name])
         if name in given:
-            synonyms.insert(0, DescribeConfigsResponseSynonym(name=name, value=given[name], source=FROM_TOPIC))
+            synonyms.insert(0, DescribeConfigsResponseSynonym(name=name, value=given[name], source=ConfigSource.TOPIC))
         configs.append(
             DescribeConfigsResponseConfig(
                 name=name,
                 value=given.get(name, usual[name]),
                 read_only=name in READ_ONLY,
                 config_source=synonyms[0].source,
-                is_default=synonyms[0].source == FROM_DEFAULT,
+                is_default=synonyms[0].source == ConfigSource.DEFAULT,
                 synonyms=synonyms,
                 config_type=setting.kind,
                 documentation=setting.meaning if documented else None,
@@ -101,21 +94,24 @@ def _default_synonyms(door: Door, topic_name: str, default: str) -> list[Describ
     synonyms = [DescribeConfigsResponseSynonym(name=name, value=one.value, source=one.source) for one in given]
     if synonyms:
         default = SETTINGS[topic_name].default(door.hall.options)
-    return [*synonyms, DescribeConfigsResponseSynonym(name=name or topic_name, value=default, source=FROM_DEFAULT)]
+    return [
+        *synonyms,
+        DescribeConfigsResponseSynonym(name=name or topic_name, value=default, source=ConfigSource.DEFAULT),
+    ]
 
 
 def _group_configs(door: Door, group_id: str, documented: bool) -> list[DescribeConfigsResponseConfig]:
     configs: list[DescribeConfigsResponseConfig] = []
     for name, found in group_operations.describe_configuration(door.coordinator, group_id).items():
         value, default, is_given = found
-        synonyms = [DescribeConfigsResponseSynonym(name=name, value=default, source=FROM_DEFAULT)]
+        synonyms = [DescribeConfigsResponseSynonym(name=name, value=default, source=ConfigSource.DEFAULT)]
         if is_given:
-            synonyms.insert(0, DescribeConfigsResponseSynonym(name=name, value=value, source=FROM_GROUP))
+            synonyms.insert(0, DescribeConfigsResponseSynonym(name=name, value=value, source=ConfigSource.GROUP))
         configs.append(
             DescribeConfigsResponseConfig(
                 name=name,
                 value=value,
-                config_source=FROM_GROUP if is_given else FROM_DEFAULT,
+                config_source=ConfigSource.GROUP if is_given else ConfigSource.DEFAULT,
                 is_default=not is_given,
                 synonyms=synonyms,
                 config_type=_type_of(default),
@@ -163,8 +159,8 @@ def _logger_configs(levels: Mapping[str, str]) -> list[DescribeConfigsResponseCo
         DescribeConfigsResponseConfig(
             name=name,
             value=level,
-            config_source=FROM_LOGGER,
-            synonyms=[DescribeConfigsResponseSynonym(name=name, value=level, source=FROM_LOGGER)],
+            config_source=ConfigSource.BROKER_LOGGER,
+            synonyms=[DescribeConfigsResponseSynonym(name=name, value=level, source=ConfigSource.BROKER_LOGGER)],
             config_type=STRING,
             documentation=None,
         )

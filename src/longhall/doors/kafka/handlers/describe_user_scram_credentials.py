@@ -5,7 +5,8 @@ from __future__ import annotations
 from longhall.directory.accounts import MECHANISMS
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import DUPLICATE_RESOURCE, error_of
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.scram_users import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -34,7 +35,9 @@ async def handle(
 def _result(name: str, user: UserView | None, count: int) -> DescribeUserScramCredentialsResponseResult:
     if count > 1:
         said = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
-        return DescribeUserScramCredentialsResponseResult(user=name, error_code=DUPLICATE_RESOURCE, error_message=said)
+        return DescribeUserScramCredentialsResponseResult(
+            user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=said
+        )
     if user is None or not user.iterations:
         said = f"Attempt to describe a user credential that does not exist: {name}"
         code = error_of(Code.UNKNOWN_ENTRY)

@@ -22,13 +22,9 @@ from typing import Final
 from longhall.cluster.rpc.operation import Caller
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import (
-    ELECTION_NOT_NEEDED,
-    ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    PREFERRED_LEADER_NOT_AVAILABLE,
-    error_of,
-)
+from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.placements import NO_NODE, Placement, Placements
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.topics import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -62,7 +58,7 @@ async def handle(door: Door, request: ElectLeadersRequest, call: Call) -> ElectL
     for name, numbers in wanted:
         rows = [await election.of(name, number) for number in numbers]
         if everything:  # Then partitions that are well are left out.
-            rows = [row for row in rows if row.error_code != ELECTION_NOT_NEEDED]
+            rows = [row for row in rows if row.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         if rows or not everything:
             response.replica_election_results.append(ElectLeadersResponseTopic(topic=name, partition_result=rows))
     return response
@@ -91,18 +87,18 @@ class _Election:
     async def _elect(self, placement: Placement, in_wing: bool) -> Refusal:
         if self._is_unclean:
             if placement.leader != NO_NODE:
-                return ELECTION_NOT_NEEDED, "The partition has a leader."
-            return ELIGIBLE_LEADERS_NOT_AVAILABLE, (
+                return ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader."
+            return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, (
                 "No replica in sync is alive. An unclean election loses messages, so an operator decides: "
                 "longhall cluster recover --unclean NODE"
             )
         preferred = placement.replicas[0] if placement.replicas else NO_NODE
         if placement.leader == preferred != NO_NODE:
-            return ELECTION_NOT_NEEDED, "The leader is the preferred one."
+            return ErrorCode.ELECTION_NOT_NEEDED, "The leader is the preferred one."
         if preferred not in placement.in_sync or preferred in placement.offline:
-            return PREFERRED_LEADER_NOT_AVAILABLE, f"Broker {preferred}, the preferred one, is not in sync."
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"Broker {preferred}, the preferred one, is not in sync."
         if in_wing:
-            return PREFERRED_LEADER_NOT_AVAILABLE, f"The wing makes way for broker {preferred} by itself."
+            return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"The wing makes way for broker {preferred} by itself."
         if self._transferred is None:
             self._transferred = await self._transfer(preferred)
         return self._transferred

@@ -17,12 +17,13 @@ from longhall.directory.access_rules import AccessAction
 from longhall.doors.kafka.authorization import topic_error
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import FETCH_SESSION_ID_NOT_FOUND, error_of
+from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, Opened
 from longhall.doors.kafka.leader_hints import LeaderHints
 from longhall.doors.kafka.limits import Transfer, count_messages
 from longhall.doors.kafka.request_tasks import start
 from longhall.doors.kafka.throttle import throttle
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.fetch import (
     LEADER_HINTS_FROM,
     FetchedPart,
@@ -146,7 +147,7 @@ def refuse(door: Door, call: Call) -> None:
     call.connection.begin(call)
     door.hall.traffic.fetches += 1
     if request.session_id != NO_SESSION and request.session_epoch > FIRST_EPOCH:
-        _refuse_session(call, FETCH_SESSION_ID_NOT_FOUND)  # Then the client names all its partitions.
+        _refuse_session(call, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # Then the client names all its partitions.
         return
     code = error_of(Code.NOT_LEADER)
     parts = [

@@ -5,24 +5,23 @@ from __future__ import annotations
 from longhall.doors.kafka.brokers import Broker, coordinator_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import COORDINATOR_NOT_AVAILABLE, error_of
+from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.cluster import (
+    CoordinatorType,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
 from longhall.errors import Code
 
-GROUP = 0
-TRANSACTION = 1
-SHARE = 2  # A share partition: group, topic id and partition, with colons between them.
 SHARE_FROM = 6
 NONE = Broker(-1, "", -1)
 
 
 def handle(door: Door, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    known = request.key_type in (GROUP, TRANSACTION) or (
-        request.key_type == SHARE and call.header.version >= SHARE_FROM
+    known = request.key_type in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION) or (
+        request.key_type == CoordinatorType.SHARE and call.header.version >= SHARE_FROM
     )
     if call.header.version < 4:
         host, code = _find(door, request.key, known)
@@ -41,4 +40,4 @@ def _find(door: Door, key: str, known: bool) -> tuple[Broker, int]:
     if not known:
         return NONE, error_of(Code.INVALID_REQUEST)
     host = coordinator_of(door, key)  # One node leads all shards, so it does not matter which of them a key has.
-    return (host, 0) if host is not None else (NONE, COORDINATOR_NOT_AVAILABLE)
+    return (host, 0) if host is not None else (NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -13,10 +13,10 @@ from longhall.doors.kafka.authorized_operations import NOT_ASKED, operations_of
 from longhall.doors.kafka.brokers import brokers_of, controller_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import LEADER_NOT_AVAILABLE, error_of
-from longhall.doors.kafka.permissions import TOPIC_REFUSED
+from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.placements import NO_NODE, Placement, Placements
 from longhall.doors.kafka.topic_operations import TopicDescription, describe_topic
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.cluster import (
     DescribeTopicPartitionsResponsePartition,
     MetadataRequest,
@@ -113,13 +113,13 @@ def _refusal(
             return None
         return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC_ID), topic_id=asked.topic_id, name=None)
     if not access.allows(caller, AccessAction.DESCRIBE, Kind.TOPIC, name):
-        return MetadataResponseTopic(error_code=TOPIC_REFUSED, name=name)
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     if name in door.hall.routes or not may_create:
         return None
     may = access.would_allow(caller, AccessAction.CREATE, Kind.CLUSTER, CLUSTER_NAME)
     if may or access.allows(caller, AccessAction.CREATE, Kind.TOPIC, name):
         return None
-    return MetadataResponseTopic(error_code=TOPIC_REFUSED, name=name)
+    return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 
 def _name_of(door: Door, asked: MetadataRequestTopic) -> str:
@@ -161,7 +161,7 @@ def _encode(topic: TopicDescription | None, version: int, operations: int) -> by
 def partition_row(row_class: type[Row], number: int, placement: Placement) -> Row:
     """The description of a partition, in this response or in that of DescribeTopicPartitions."""
     return row_class(
-        error_code=LEADER_NOT_AVAILABLE if placement.leader == NO_NODE else 0,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if placement.leader == NO_NODE else 0,
         partition_index=number,
         leader_id=placement.leader,
         leader_epoch=placement.epoch,

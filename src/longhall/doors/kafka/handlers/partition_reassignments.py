@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
-from longhall.doors.kafka.errors import NO_REASSIGNMENT_IN_PROGRESS, error_of
+from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.placements import Placements
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsRequestPartition,
@@ -62,7 +63,7 @@ def _refusal(
     if partition is None:
         return error_of(Code.UNKNOWN_TOPIC), "There is no such partition."
     if asked.replicas is None:
-        return NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned."
+        return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned."
     replicas = placements.of(partition).replicas
     if sorted(asked.replicas) != sorted(replicas):
         return error_of(Code.INVALID_REPLICA_ASSIGNMENT), (

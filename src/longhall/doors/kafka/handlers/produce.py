@@ -17,9 +17,9 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
 from longhall.doors.kafka.leader_hints import LeaderHints
 from longhall.doors.kafka.limits import Transfer, count_messages
-from longhall.doors.kafka.permissions import TOPIC_REFUSED, TRANSACTIONAL_ID_REFUSED
 from longhall.doors.kafka.request_tasks import start
 from longhall.doors.kafka.throttle import throttle
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.produce import (
     LEADER_HINTS_FROM,
     ProducePart,
@@ -150,7 +150,7 @@ def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str
             hall.traffic.sends_failed += 1
             continue
         if name in SYSTEM_TOPICS:
-            part.error_code = TOPIC_REFUSED
+            part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             part.error_message = "Only Longhall writes to this topic."
             hall.traffic.sends_failed += 1
             continue
@@ -222,7 +222,7 @@ def _refused_parts(door: Door, call: Call, request: ProduceRequest) -> list[int]
     assert access is not None
     transactional_id = request.transactional_id
     if transactional_id and not access.allows(caller, AccessAction.WRITE, Kind.TRANSACTIONAL_ID, transactional_id):
-        return [TRANSACTIONAL_ID_REFUSED] * len(request.parts)
+        return [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * len(request.parts)
     names = [part.topic or door.hall.topic_name(part.topic_id) for part in request.parts]
     return [topic_error(door, caller, AccessAction.WRITE, name) for name in names]
 

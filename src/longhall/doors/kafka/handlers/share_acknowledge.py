@@ -7,13 +7,13 @@ from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
 from longhall.doors.kafka.share_exchange import (
     LeaderNames,
-    ShareExchange,
     ShareRefusal,
     check_ids,
-    leader_epoch_of,
+    open_exchange,
     release_session,
 )
-from longhall.doors.kafka.share_sessions import FINAL, INITIAL, INVALID_EPOCH, Place
+from longhall.doors.kafka.share_sessions import FINAL, INITIAL, Place
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.share_records import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
@@ -26,29 +26,23 @@ from longhall.errors import Code
 async def handle(door: Door, request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
     refused = check_ids(request.group_id, request.member_id)
     if refused is None and request.share_session_epoch == INITIAL:
-        refused = ShareRefusal(INVALID_EPOCH, "An acknowledgement opens no share session.")
+        refused = ShareRefusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "An acknowledgement opens no share session.")
     if refused is not None:
         return ShareAcknowledgeResponse(error_code=refused.error_code, error_message=refused.message)
     if door.follows:
         not_leader = ShareRefusal(error_of(Code.NOT_LEADER))
         return _response(door, dict.fromkeys(_places(request), not_leader), 0)
-    assert request.group_id is not None
-    assert request.member_id is not None
-    settings = await door.share_settings.of(request.group_id, door.main)
-    session = door.share_sessions.find(
-        request.group_id, request.member_id, request.share_session_epoch, call.connection.number, leader_epoch_of(door)
-    )
-    if isinstance(session, int):
-        return ShareAcknowledgeResponse(error_code=session, error_message="There is no such share session.")
-    exchange = ShareExchange(door, session, settings)
+    exchange = await open_exchange(door, request, call.connection.number)
+    if isinstance(exchange, ShareRefusal):
+        return ShareAcknowledgeResponse(error_code=exchange.error_code, error_message=exchange.message)
     results: dict[Place, ShareRefusal | None] = {}
     for topic in request.topics:
         for part in topic.partitions:
             place = (topic.topic_id, part.partition_index)
             results[place] = await exchange.acknowledge(place, part.acknowledgement_batches, request.is_renew_ack)
     if request.share_session_epoch == FINAL:
-        door.share_sessions.close(session)
-        await release_session(door, session)
+        door.share_sessions.close(exchange.session)
+        await release_session(door, exchange.session)
     await exchange.committed()
     return _response(door, results, exchange.lock_ms)
 

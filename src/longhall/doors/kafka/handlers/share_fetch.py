@@ -21,11 +21,12 @@ from longhall.doors.kafka.share_exchange import (
     ShareRefusal,
     by_topic,
     check_ids,
-    leader_epoch_of,
+    open_exchange,
     release_session,
 )
-from longhall.doors.kafka.share_sessions import FINAL, INITIAL, NOT_FOUND, PARTITIONS_MAX, Place, ShareSession
+from longhall.doors.kafka.share_sessions import FINAL, INITIAL, PARTITIONS_MAX, Place, ShareSession
 from longhall.doors.kafka.throttle import throttle
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.share_records import (
     AcquiredRecords,
     ShareFetchRequest,
@@ -50,17 +51,12 @@ async def handle(door: Door, request: ShareFetchRequest, call: Call) -> ShareFet
         return ShareFetchResponse(error_code=refused.error_code, error_message=refused.message)
     if door.follows:
         return _not_leader(door, request)
-    assert request.group_id is not None
-    assert request.member_id is not None
-    settings = await door.share_settings.of(request.group_id, door.main)
-    session = door.share_sessions.find(
-        request.group_id, request.member_id, request.share_session_epoch, call.connection.number, leader_epoch_of(door)
-    )
-    if isinstance(session, int):
-        return ShareFetchResponse(error_code=session, error_message="There is no such share session.")
+    exchange = await open_exchange(door, request, call.connection.number)
+    if isinstance(exchange, ShareRefusal):
+        return ShareFetchResponse(error_code=exchange.error_code, error_message=exchange.message)
+    session = exchange.session
     if request.share_session_epoch != FINAL:
         _update(session, request)
-    exchange = ShareExchange(door, session, settings)
     acknowledged: Refusals = {}
     for topic in request.topics:
         for part in topic.partitions:
@@ -249,7 +245,9 @@ def _empty(place: Place) -> ShareFetchResponsePartition:
 def _not_leader(door: Door, request: ShareFetchRequest) -> ShareFetchResponse:
     """What a follower answers: the leader of each partition that the request names."""
     if not request.topics:
-        return ShareFetchResponse(error_code=NOT_FOUND, error_message="There is no such share session.")
+        return ShareFetchResponse(
+            error_code=ErrorCode.SHARE_SESSION_NOT_FOUND, error_message="There is no such share session."
+        )
     names = LeaderNames(door)
     refusal = ShareRefusal(error_of(Code.NOT_LEADER))
     topics: list[ShareFetchResponseTopic] = []

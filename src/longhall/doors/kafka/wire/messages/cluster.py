@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from longhall.doors.kafka.wire.schema import Message, array, boolean, int8, int16, int32, string, structure, uuid
 
 
@@ -57,8 +59,16 @@ class MetadataResponse(Message, flexible=9):
     error_code: int = int16("13+")
 
 
+class CoordinatorType(IntEnum):
+    """What a coordinator is asked for: `key_type` in the request."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2  # A share partition: group, topic id and partition, with colons between them.
+
+
 class FindCoordinatorRequest(Message, flexible=3):
-    """`key` up to version 3, `coordinator_keys` from version 4. Type 0 is a group, 1 a transaction."""
+    """`key` up to version 3, `coordinator_keys` from version 4."""
 
     key: str = string("0-3")
     key_type: int = int8("1+")

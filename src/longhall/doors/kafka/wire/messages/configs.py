@@ -1,8 +1,41 @@
-"""Settings of topics and brokers. Resource type 2 is a topic, 4 a broker."""
+"""Settings of topics, brokers and groups."""
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from longhall.doors.kafka.wire.schema import Message, array, boolean, int8, int16, int32, string
+
+
+class ConfigResourceType(IntEnum):
+    """A kind of resource that has settings: `resource_type` in the messages."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """The origin of a value: `config_source` and `source` in the responses."""
+
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    FILE = 4  # The settings with which the broker started.
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    GROUP = 8
+
+
+class ConfigOperation(IntEnum):
+    """A change of IncrementalAlterConfigs to one setting. APPEND and SUBTRACT are for lists; DELETE needs no value."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
 
 
 class DescribeConfigsRequestResource(Message):
