@@ -15,8 +15,7 @@ ALLOWED = {
     ("broker/background.py", "start"): "the supervisor itself",
     ("broker/fetch.py", "_look"): REQUEST,
     ("broker/pending.py", "run"): "produces one reply; every failure becomes its error",
-    ("broker/queues/delivery/receive_any.py", "_wait"): REQUEST,
-    ("broker/share/share_fetch.py", "_wait"): REQUEST,
+    ("broker/queues/delivery/receive_any.py", "wait_for_any"): REQUEST,
     ("cluster/replication/leadership_check.py", "_ask_together"): REQUEST,
     (
         "cluster/replication/digests.py",
