@@ -14,7 +14,7 @@ from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import KafkaOptions
 from longhall.cli.output import Format, Row, columns, show_rows, text_of
-from longhall.cli.produce import ACKS, Acks, Compression
+from longhall.cli.produce import ACKS, Acks, Compression, CompressionOption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,9 +39,7 @@ def bench(
         int, typer.Option("--partitions", "-n", min=1, max=10_000, help="Partitions of the topic.")
     ] = 1,
     in_flight: Annotated[int, typer.Option(min=1, max=100, help="Batches in flight at once.")] = 8,
-    compression: Annotated[
-        Compression, typer.Option("--compression", "-z", help="The compression of batches.")
-    ] = Compression.NONE,
+    compression: CompressionOption = Compression.NONE,
     acks: Annotated[
         Acks, typer.Option(help="Wait until it is durable (all) or until the leader has it (1).")
     ] = Acks.ALL,

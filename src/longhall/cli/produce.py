@@ -50,6 +50,8 @@ class Acks(enum.StrEnum):
     NONE = "0"
 
 
+CompressionOption = Annotated[Compression, typer.Option("--compression", "-z", help="The compression of batches.")]
+
 ACKS: Final = {Acks.ALL: -1, Acks.LEADER: 1, Acks.NONE: 0}
 
 
@@ -80,9 +82,7 @@ def produce(
     keep_partitions: Annotated[
         bool, typer.Option("--keep-partitions", help="Send JSON lines to the partition that they name.")
     ] = False,
-    compression: Annotated[
-        Compression, typer.Option("--compression", "-z", help="The compression of batches.")
-    ] = Compression.NONE,
+    compression: CompressionOption = Compression.NONE,
     acks: Annotated[
         Acks, typer.Option(help="Wait until it is durable (all), until the leader has it (1), or not at all (0).")
     ] = Acks.ALL,

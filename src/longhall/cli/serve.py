@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from longhall.cli.option_groups import with_option_groups
 from longhall.cli.output import print_note
 from longhall.cli.serve_options import ClusterOptions, DoorOptions, LoginOptions, TlsOptions
 from longhall.errors import LonghallError
+
+if TYPE_CHECKING:
+    from longhall.node.settings import Settings
 
 
 @with_option_groups
@@ -48,8 +51,6 @@ def serve(
     Settings come from the defaults, then --settings FILE, then the environment (LONGHALL_KAFKA and so on), then the
     command line. `longhall settings` lists them all.
     """
-    from longhall.node.sources import load
-
     flags: dict[str, object] = {
         **_assigned(assignments or []),
         **_given(
@@ -66,8 +67,19 @@ def serve(
             **cluster._asdict(),
         ),
     }
+    loaded = _load(settings, flags)
+
+    from longhall.node.lifecycle import run
+
+    raise typer.Exit(run(loaded))
+
+
+def _load(file: str | None, flags: Mapping[str, object]) -> Settings:
+    """The settings of the node, after their warnings. A wrong setting ends the command, in the format of the logs."""
+    from longhall.node.sources import load
+
     try:
-        loaded = load(settings, os.environ, flags)
+        loaded = load(file, os.environ, flags)
     except LonghallError as failure:
         if _asks_for_json(flags, os.environ):
             print_note(_log_line("error", str(failure)))
@@ -76,10 +88,7 @@ def serve(
     for warning in loaded.warnings:
         as_json = loaded.settings.log_format == "json"
         print_note(_log_line("warning", warning) if as_json else f"longhall: {warning}")
-
-    from longhall.node.lifecycle import run
-
-    raise typer.Exit(run(loaded.settings))
+    return loaded.settings
 
 
 def _log_line(level: str, event: str) -> str:

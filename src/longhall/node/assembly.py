@@ -27,7 +27,7 @@ from longhall.broker.scrub import Scrubber
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.rpc.operation import Operation
-from longhall.console.metrics import Registry, labels
+from longhall.console.metrics import labels
 from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.door import Door
@@ -43,22 +43,19 @@ from longhall.node.cluster_node import ClusterNode
 from longhall.node.credentials import known_of
 from longhall.node.data_directory import identity_of_leader, identity_of_lone_node, tell_recovery
 from longhall.node.directory_follower import DirectoryFollower
-from longhall.node.exposure import closed_api
 from longhall.node.group_process import PARTITIONS_APART
-from longhall.node.http_door import HttpDoor
+from longhall.node.http_doors import HttpDoors
 from longhall.node.join_state import JoinState
-from longhall.node.management_doors import ManagementDoors
 from longhall.node.memory_shares import shares_of
 from longhall.node.message_doors import BrokerParts, FrontParts, MessageDoors
 from longhall.node.metrics import collect_metrics
 from longhall.node.operations import register_node_operations
-from longhall.node.readiness import DRAINING, Readiness
+from longhall.node.readiness import DRAINING
 from longhall.node.room_settings import options_of
 from longhall.node.scaler import scaler_of
 from longhall.node.scrubs import NodeScrubs, papers_of
 from longhall.node.sealing import seal_messages
 from longhall.node.settings import Settings
-from longhall.node.status import NodeStatus
 from longhall.node.tls import NodeTls
 from longhall.node.topic_writers import TopicWriters
 from longhall.node.workers import Workers
@@ -109,14 +106,7 @@ class Node:
         directory = Directory(known=False) if is_group else self.hall.catalogue.directory
         directory.known = self.keeps and (place is None or (place.identity.member and not is_group))
         audit = AuditTrail(world.entropy.bytes(8).hex(), world.clock.wall_ms) if settings.audit else None
-        self.guard = AccessGuard(
-            directory,
-            world.clock.wall_ms,
-            self._view_queue,
-            authenticates=partial(_authenticates, directory, settings.authentication),
-            mode=settings.permissions,
-            audit=audit,
-        )
+        self.guard = _guard_of(world, settings, directory, self._view_queue, audit)
         self.service = Router(self.broker, self.queues, sessions, self.guard)
         sealing = seal_messages(
             self.hall, self.broker, self.service, sessions, self.known.keys, self._call_catalogue, directory
@@ -134,63 +124,23 @@ class Node:
         budget = Budget(shares.requests_bytes, shares.unauthenticated_bytes)
         self.limits = limits = NodeLimits(self.hall, self.broker, directory, self._call_catalogue)
         front = FrontParts(self.guard, self.authentication, sealing, limits, budget)
-        self.doors = MessageDoors(
-            settings,
-            BrokerParts(self.hall, self._coordinator, self._transactor),
-            self.service,
-            sessions,
-            front,
-        )
+        parts = BrokerParts(self.hall, self._coordinator, self._transactor)
+        self.doors = MessageDoors(settings, parts, self.service, sessions, front)
         if settings.usage:
             self.writers.write_usage(self.kafka_door, self.doors.connections())
-        readiness = Readiness(self.hall, budget)
-        self.status = NodeStatus(self.hall, self.doors.kafka, budget, readiness)
-        label = colleagues.label if colleagues is not None else ""
-        if place is not None and place.wing is not None:
-            label = labels(("wing", place.wing.name))
-        registry = self.registry = Registry(label)
-        self._management = ManagementDoors(
-            self, self.doors.amqp, budget, closed_api(settings, settings.management), limits.rates
-        )
-        self._http = HttpDoor(
-            world,
-            settings,
-            self.hall,
-            self.service,
-            front,
-            self.status,
-            registry,
-            self._call_catalogue,
-            self._management.routes,
-        )
-        self.status.doors = [
-            *self.doors.sources(),
-            self._http.status,
-            self._management.management_status,
-            self._management.prometheus_status,
-        ]
+        self._http_doors = HttpDoors(self, front, _label_of(place, colleagues), self._call_catalogue)
+        self.status, self.registry = self._http_doors.status, self._http_doors.registry
         self.cluster_node = ClusterNode(self, place) if place is not None else None  # None for a lone node.
-        if self.cluster_node is not None:
-            readiness.serve(self.cluster_node.peers, self.cluster_node)
-            self._http.serve_cluster(self.cluster_node)
-        main = self.cluster_node.main if self.cluster_node is not None else None
-        self._configurations = BrokerConfigurationFollower(
-            self.hall, self.service.dispatch if main is None else main.call, is_group=main is not None
-        )
-        self.directory_follower = DirectoryFollower(
-            self.hall, directory, self.service.dispatch if main is None else main.call
-        )
+        self._configurations = BrokerConfigurationFollower(self.hall, self._call_catalogue, is_group=is_group)
+        self.directory_follower = DirectoryFollower(self.hall, directory, self._call_catalogue)
         scrubs = NodeScrubs(self)
         register_node_operations(self, scrubs)
         collect_metrics(self, scrubs, limits, audit)
         if self.cluster_node is not None:
+            self._http_doors.serve_cluster(self.cluster_node)
             scrubs.serve(self.cluster_node.peers)
-            self._management.managed.serve(self.cluster_node.peers)
         if colleagues is not None:
-            self._http.serve_workers(colleagues)
-            peers = colleagues.attach(self)
-            readiness.serve(peers)
-            self._management.managed.serve(peers)
+            self._http_doors.serve_workers(colleagues, colleagues.attach(self))
 
     def _register_services(self) -> None:
         """Have the broker of this process carry out what the leader of a hall does, beside the operations of queues."""
@@ -266,9 +216,7 @@ class Node:
     async def _open(self) -> None:
         await self.doors.open(self.tls)
         self.addresses.update(self.doors.addresses)
-        management, prometheus = await self._management.open()
-        http = await self._http.open(self.tls)
-        self.addresses.update(management=management, prometheus=prometheus, http=http)
+        self.addresses.update(await self._http_doors.open())
         self._scaler.http = str(self.http)
 
     @property
@@ -337,11 +285,7 @@ class Node:
             await self.cluster_node.retire()
         self.doors.stop_accepting()
         drain_s = self.settings.drain_ms / 1000
-        await asyncio.gather(
-            self.doors.drain(drain_s),
-            self._http.drain(drain_s),
-            self._management.drain(drain_s),
-        )
+        await asyncio.gather(self.doors.drain(drain_s), self._http_doors.drain(drain_s))
         await self.writers.stop()  # Again, for what clients did meanwhile.
         await self._scaler.stop()
         await self.limits.reporter.stop()
@@ -351,7 +295,7 @@ class Node:
         if self.colleagues is not None:
             await self.colleagues.leave()
         if not self.keeps:
-            self._close_consoles()
+            self._http_doors.close()
             await asyncio.sleep(0)
             return
         await self.queues.stop()
@@ -370,14 +314,10 @@ class Node:
         if self.cluster_node is not None:
             await self.cluster_node.withdraw()
             await self.cluster_node.leave(cleanly=written)
-        self._close_consoles()
+        self._http_doors.close()
         self.hall.files.close()
         self.hall.wal.close()
         await asyncio.sleep(0)
-
-    def _close_consoles(self) -> None:
-        self._http.close()
-        self._management.close()
 
     def let_go(self) -> None:
         """Close Kafka connections that have waited too long for a commit, so that their clients ask another node."""
@@ -398,7 +338,7 @@ class Node:
         self.doors.abort()
         if self.cluster_node is not None:
             await self.cluster_node.leave(cleanly=False)
-        self._close_consoles()
+        self._http_doors.close()
         self.hall.abandon()
         await asyncio.sleep(0)
 
@@ -406,6 +346,30 @@ class Node:
 def _authenticates(directory: Directory, mode: str) -> bool:
     """True if permissions count: clients log in as users, or it is not known yet whether there are any."""
     return mode == REQUIRED or (mode != NONE and (bool(directory.accounts.users) or not directory.known))
+
+
+def _guard_of(
+    world: World,
+    settings: Settings,
+    directory: Directory,
+    view_queue: Callable[[str], QueueView | None],
+    audit: AuditTrail | None,
+) -> AccessGuard:
+    return AccessGuard(
+        directory,
+        world.clock.wall_ms,
+        view_queue,
+        authenticates=partial(_authenticates, directory, settings.authentication),
+        mode=settings.permissions,
+        audit=audit,
+    )
+
+
+def _label_of(place: JoinState | None, colleagues: Workers | None) -> str:
+    """The label that tells the metrics of this process from those of others of the node."""
+    if place is not None and place.wing is not None:
+        return labels(("wing", place.wing.name))
+    return colleagues.label if colleagues is not None else ""
 
 
 def _identity_of(world: World, settings: Settings, place: JoinState | None, keeps: bool) -> Identity:

@@ -26,7 +26,7 @@ from longhall.service.queue_operations import CancelMove, EditLetter, ListLetter
 from longhall.service.router import Router
 
 
-class Leafing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class LetterPlace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The number of messages, and the start (`next` of the page before)."""
 
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 10
@@ -88,7 +88,7 @@ class Moves(msgspec.Struct, kw_only=True):
 
 async def list_letters(service: Router, asked: Asked) -> Reply:
     """GET /queues/*/letters"""
-    wish = asked.question(Leafing)
+    wish = asked.question(LetterPlace)
     page = await service.call(ListLetters(asked.name, wish.count, wish.after), asked.caller)
     return Reply(LettersOut(letters=[_letter(letter) for letter in page.letters], next=page.next_from))
 
