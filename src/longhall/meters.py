@@ -18,7 +18,7 @@ SECONDS_BOUNDS: Final[tuple[float, ...]] = (
 
 @final
 class Histogram:
-    """How often a value fell between which bounds, since the start.
+    """A histogram: the number of values between each two bounds, since the start.
 
     `counts[i]` is the number of values above `bounds[i - 1]` and up to `bounds[i]`; the last one is what lay beyond.
     """
@@ -35,7 +35,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """The number of values."""
         return sum(self.counts)
 
 

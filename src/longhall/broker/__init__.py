@@ -1,1 +1,1 @@
-"""What can be asked of the hall, one file a verb. Here the pure rooms are joined and asyncio begins."""
+"""The operations on a hall, one file each. The broker joins the pure rooms, and asyncio begins here."""

@@ -34,10 +34,10 @@ R = TypeVar("R")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Acknowledgeable(Committable):
-    """Whoever waits for a message to be safe."""
+    """An object that waits for the commit of a message."""
 
     def refused(self) -> None:
-        """It is committed, by too few."""
+        """The message is committed by fewer replicas than it asks for."""
         raise NotImplementedError
 
 
@@ -276,7 +276,7 @@ class Guard(Committable):
 
 
 def too_few() -> LonghallError:
-    """For whoever sent what is committed by too few."""
+    """The error for a message that is committed by fewer replicas than it asks for."""
     return LonghallError(
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         "hosts were lost meanwhile, and it is kept by too few: try again",

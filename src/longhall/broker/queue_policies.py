@@ -1,4 +1,4 @@
-"""What policies make of the settings of a queue.
+"""The settings of a queue under policies.
 
     key                               against an argument of the queue
     message-ttl, expires, max-length, max-length-bytes, delivery-limit    the smaller number

@@ -41,7 +41,7 @@ STOP_S_MAX: Final = 2.0  # How long a node that stops waits for prepared outcome
 
 
 class OutcomeWrite(Protocol):
-    """What is in the atomic write of a committed outcome, beside the settles."""
+    """The writes that are atomic with a committed outcome, beside the settles."""
 
     def decide(self) -> None:
         """Check that it can be written. LonghallError if not. Nothing comes between this and `write`."""

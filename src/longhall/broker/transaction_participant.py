@@ -218,7 +218,7 @@ def _death(queue: RunningQueue, place: Place, record: Record | None) -> Death:
 
 
 def incarnation_of(queue: RunningQueue) -> bytes:
-    """What the groups of a queue know it by."""
+    """The incarnation by which the groups of a queue know it."""
     entry = queue.entry
     return entry.topic_id if entry.owns_topic else entry.queue_id
 

@@ -70,7 +70,7 @@ def allow(
     conditions: ConditionOptions,
     options: ApiOptions,
 ) -> None:
-    """Allow somebody something."""
+    """Add a rule that allows a subject an action."""
     _add(options, True, subject, action, resource, conditions.as_fields())
 
 
@@ -83,7 +83,7 @@ def deny(
     conditions: ConditionOptions,
     options: ApiOptions,
 ) -> None:
-    """Deny somebody something, whatever else is allowed."""
+    """Add a rule that denies a subject an action. It wins over all rules that allow it."""
     _add(options, False, subject, action, resource, conditions.as_fields())
 
 

@@ -32,7 +32,7 @@ class BalancedNode(NamedTuple):
 
 
 class HaproxyOptions(NamedTuple):
-    """What the operator chooses."""
+    """The choices of the operator."""
 
     bind: str = "*"  # The address that clients use; the virtual address if there are two balancers.
     agent_port: int = 0  # Of --agent-check at every node; 0: /readyz alone decides.

@@ -41,7 +41,7 @@ Progress = Callable[[int, int], None]  # Bytes done, bytes in all.
 
 
 class Severity(enum.StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     NOTE = "note"
     DAMAGE = "damage"

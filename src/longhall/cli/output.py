@@ -1,4 +1,4 @@
-"""What a command prints: a table for people, plain columns for pipes, JSON for programs.
+"""The output of commands: a table for people, plain columns for pipes, JSON for programs.
 
 Results go to standard output and everything else to standard error. On a terminal a table has rules and colours; into a
 pipe go plain columns, never coloured and never wrapped, so that grep, awk and diff see whole lines.

@@ -43,7 +43,7 @@ class Compression(enum.StrEnum):
 
 
 class Acks(enum.StrEnum):
-    """Which replicas must acknowledge."""
+    """The replicas that must acknowledge a batch."""
 
     ALL = "all"
     LEADER = "1"

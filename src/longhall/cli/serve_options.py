@@ -54,7 +54,7 @@ class DoorOptions(NamedTuple):
 
 
 class LoginOptions(NamedTuple):
-    """Who may connect, and the keys of what is stored."""
+    """The clients that may connect, and the keys of stored data."""
 
     credentials: Annotated[
         str | None, typer.Option(metavar="FILE", help="Access keys and secrets that SQS requests must be signed with.")

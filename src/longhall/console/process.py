@@ -35,7 +35,7 @@ def _build() -> tuple[str, ...]:
 
 
 def build_families() -> Iterator[Family]:
-    """Which build runs, as labels of a 1. A collector for `Registry.collect`."""
+    """The build that runs, as labels of a metric with the value 1. A collector for `Registry.collect`."""
     names = ("version", "python", "hot_rooms")
     labelled = labels(*zip(names, _build(), strict=True))
     yield Family("longhall_build_info", "gauge", "The build that runs.", [("", labelled, 1)])

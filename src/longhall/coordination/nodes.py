@@ -47,7 +47,7 @@ class Nodes:
         return sorted(self._children[path])
 
     def items(self) -> Iterable[tuple[str, Node]]:
-        """Everything, parents before their children."""
+        """All values, parents before their children."""
         return sorted(self._nodes.items())
 
     def owned_by(self, session: int) -> list[str]:

@@ -41,7 +41,7 @@ CLUSTER_NAME: Final = "kafka-cluster"  # As Kafka calls the only resource of its
 
 
 class AccessAction(StrEnum):
-    """What somebody does with a resource. All but `configure` are Kafka's operations."""
+    """An action of a subject on a resource. All but `configure` are Kafka's operations."""
 
     ALL = "all"
     READ = "read"

@@ -29,7 +29,7 @@ MECHANISMS: Final = (SHA_256, SHA_512)
 
 
 class ScramKey(msgspec.Struct, array_like=True, frozen=True):
-    """What RFC 5802 stores of one password for one mechanism."""
+    """The keys that RFC 5802 derives from one password for one mechanism."""
 
     mechanism: str
     salt: bytes

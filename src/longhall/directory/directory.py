@@ -73,7 +73,7 @@ class Directory:
 
     @known.setter
     def known(self, known: bool) -> None:
-        """Observers are told, because what they conclude may depend on it: that there are no users."""
+        """Call the observers: they may act on the fact that there are no users."""
         if known != self._known:
             self._known = known
             for observer in self.observers:

@@ -44,7 +44,7 @@ RATES: Final = (BYTES, MESSAGES, REQUESTS)
 
 
 class LimitScope(msgspec.Struct, array_like=True, frozen=True, order=True):
-    """What a limit is for. None stands for a part that does not matter, EVERY for each name by itself."""
+    """The scope of a limit. None stands for a part that does not matter, EVERY for each name by itself."""
 
     tenant: str | None = None
     user: str | None = None

@@ -207,7 +207,7 @@ def _decode_array(data: bytes, at: int, end: int, depth: int) -> tuple[list[Any]
 
 
 def _skip_value(data: bytes, at: int, end: int, depth: int) -> int:
-    """Where a value ends. Nested values are checked when they are decoded."""
+    """The position after a value. Nested values are checked when they are decoded."""
     return _decode_value(data, at, end, depth)[1]
 
 

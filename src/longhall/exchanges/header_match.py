@@ -1,4 +1,4 @@
-"""Whether the headers of a message fit the arguments of a binding of a headers exchange.
+"""The match of a message's headers with the arguments of a binding of a headers exchange.
 
     x-match       a message fits if
     all           every argument is present and equal (the default; without arguments every message fits)

@@ -1,4 +1,4 @@
-"""What is stored of a secret that an administrator gives or asks for: the last place that sees it in clear."""
+"""The stored form of a secret that an administrator gives or asks for. No room below sees the secret in clear."""
 
 from __future__ import annotations
 

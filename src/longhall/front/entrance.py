@@ -53,7 +53,7 @@ _log = logging.getLogger("longhall.connections")
 
 
 class Rules(NamedTuple):
-    """What one door demands of connections."""
+    """The requirements of one door for connections."""
 
     door: str
     context: Callable[[], ssl.SSLContext] | None = None  # The TLS of new connections; None for clear text.

@@ -41,7 +41,7 @@ class BusyTenant:
 
 @final
 class Lane:
-    """What one tenant sends to one topic, or its calls, and who waits until that is within its share."""
+    """The sends of one tenant to one topic, or its calls, and the waits until they are within its share."""
 
     __slots__ = ("has_calls", "held_bytes", "seen_s", "tenant", "tenant_name", "waiting")
 
@@ -75,7 +75,7 @@ class Fairness:
 
     @property
     def is_contended(self) -> bool:
-        """False if nobody has to wait, whatever its lane."""
+        """False if no tenant has to wait."""
         return self.held_bytes >= WINDOW_BYTES or bool(self._awaited)
 
     def lane(self, name: str) -> Lane | None:

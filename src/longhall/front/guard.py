@@ -307,7 +307,7 @@ class AccessGuard(DirectoryObserver):
         return True
 
     def _letter_needs(self, op: queues.CreateQueue | queues.ConfigureQueue) -> list[Alternatives]:
-        """Who sends the dead messages of a queue elsewhere writes there. What stays as it is needs nothing."""
+        """A new dead-letter queue needs write on it. Settings that do not change need no permission."""
         view = self._view(op.queue) if isinstance(op, queues.ConfigureQueue) else None
         before = view.settings if view is not None else None
         letters = op.settings.dead_letters
@@ -325,7 +325,7 @@ class AccessGuard(DirectoryObserver):
         return needs
 
     def _selection(self, operation: Operation[Any], caller: Caller) -> Selection | None:
-        """What of the reply the caller may see; None if all of it."""
+        """The part of the reply that the caller may see; None if all of it."""
         if not self.active or self.mode == REPORT:
             return None
         permissions, origin = self._permissions(caller), self._origin(caller)

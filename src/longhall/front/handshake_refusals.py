@@ -1,4 +1,4 @@
-"""Connections that do not reach their door: reasons, counts, log lines, and what their clients are told.
+"""Connections that do not reach their door: reasons, counts, log lines, and answers to their clients.
 
 Log lines are rate limited by door and reason, so that strangers cannot fill the log. Nothing here reads a socket.
 """
@@ -65,7 +65,7 @@ def guess_protocol(data: bytes) -> str:
 
 
 def clear_refusal(data: bytes) -> bytes:
-    """What a client without TLS is told at a port that needs it; empty where its protocol has no words for that."""
+    """The answer to a client without TLS at a port that needs it; empty if its protocol has none."""
     protocol = guess_protocol(data)
     if protocol == "HTTP":
         body = b"This port speaks HTTPS: begin the address with https://\n"

@@ -1,4 +1,4 @@
-"""Where a connection comes from: what is known of a client before its protocol begins.
+"""The origin of a connection: the address, TLS and certificate of a client, before its protocol begins.
 
 A connection that came through TLS or a balancer has an `Origin`, which its transport gives to the door under the name
 "origin". A connection without one came directly and in clear text.

@@ -23,7 +23,9 @@ HELD_MS_MAX: Final = 5_000
 
 @final
 class ConnectionPace:
-    """What holds one connection back. The door asks `reads_held` and `pushes_held`."""
+    """The reasons to read no requests from one connection, and to push no messages to it. The door asks `reads_held`
+    and `pushes_held`.
+    """
 
     def __init__(
         self,

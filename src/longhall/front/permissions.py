@@ -202,8 +202,8 @@ class AccessModel:
         self._of_subject, self._roles, self._compiled = of_subject, roles, {}
 
     def permissions(self, user: str, more_roles: tuple[str, ...] = ()) -> Permissions:
-        """What a user may do; the empty name is somebody who has not authenticated. `more_roles` come from elsewhere,
-        such as the directory of users.
+        """The permissions of a user; the empty name stands for a client that has not authenticated. `more_roles` are
+        those of another source, such as an identity provider.
         """
         found = self._compiled.get((user, more_roles))
         if found is None:

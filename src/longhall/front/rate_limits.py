@@ -83,7 +83,7 @@ class RateLimited(LonghallError):
 
     @property
     def wait_ms(self) -> int:
-        """How long the client should wait."""
+        """The time for which the client should wait."""
         return self.allowance.wait_ms
 
 

@@ -94,7 +94,7 @@ class WebSessions:
         return max(user.changed_ms, user.created_ms) if user is not None else 0
 
     async def end(self, value: str) -> None:
-        """End a session: in this process at once, then in all others. LonghallError if those could not be told."""
+        """End a session: in this process at once, then in all others. LonghallError if one of those does not answer."""
         session = self._read(value)
         if session is not None and self._authenticator.now_ms() < session.until_ms:
             if len(self._ended) >= ENDED_MAX:

@@ -14,7 +14,7 @@ NOTE_BYTES_MIN = 64 * 1024  # Of the open frame: from here on, what is to be not
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Notes:
-    """The interface of whoever has something to note; it has no state of its own."""
+    """The interface of objects that write notes; it has no state of its own."""
 
     def is_due(self) -> bool:
         """True if the next append may close the frame of entries that nothing is noted of yet."""

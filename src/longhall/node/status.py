@@ -64,7 +64,7 @@ class NodeStatus:
         self._readiness.draining = True
 
     async def agent_line(self) -> str:
-        """What HAProxy's agent-check is told."""
+        """The answer to HAProxy's agent-check."""
         readiness = self._readiness
         draining = readiness.draining or readiness.state == DRAINING
         return line_of(draining=draining, trouble=None if draining else await readiness.trouble())

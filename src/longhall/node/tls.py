@@ -156,7 +156,7 @@ def is_behind_proxy(settings: Settings, door: str) -> bool:
 
 
 def client_authentication(settings: Settings, door: str) -> ClientAuthentication:
-    """Whether a door asks clients for certificates."""
+    """True if a door asks clients for certificates."""
     chosen = settings.tls.client_authentication
     for part in filter(None, (word.strip() for word in settings.tls.client_authentication_doors.split(","))):
         name, equals, value = part.partition("=")

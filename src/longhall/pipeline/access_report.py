@@ -20,7 +20,7 @@ ADDRESSES_MAX: Final = 5  # That a row names.
 
 
 class AccessFilter(NamedTuple):
-    """Which records are wanted; empty fields do not matter."""
+    """The selection of records; empty fields select all."""
 
     user: str = ""
     action: str = ""

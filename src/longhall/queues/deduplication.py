@@ -213,7 +213,7 @@ class DeduplicationWindow:
             self.count -= blocks.popleft().count
 
     def forget(self, mark: bytes) -> None:
-        """Remove a send whose transaction was aborted: nobody receives its message."""
+        """Remove a send whose transaction was aborted: its message is never delivered."""
         start = _start_of(mark)
         for block in reversed(self._blocks):
             index = block.find(mark, start)

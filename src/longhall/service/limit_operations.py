@@ -10,7 +10,7 @@ from longhall.directory.rate_limits import LimitScope, RateLimit
 
 
 class RateUse(msgspec.Struct, array_like=True):
-    """What one process has used of one bucket since its last report."""
+    """The tokens of one bucket that one process has used since its last report."""
 
     bucket: str
     used: float  # As a part of what the whole limit allows in the time of the report.
@@ -18,7 +18,7 @@ class RateUse(msgspec.Struct, array_like=True):
 
 
 class RateShares(msgspec.Struct, array_like=True):
-    """How the leader divides limits."""
+    """The division of limits among processes by the leader."""
 
     processes: int  # That serve clients, as far as the leader knows.
     shares: dict[str, float]  # By bucket: the part of the whole rate. What is not named stays as it is.

@@ -41,7 +41,7 @@ class PlacedConsumer:
             self._shares = {number: credit // count + (at < credit % count) for at, number in enumerate(near)}
 
     def share(self, number: int) -> int:
-        """How many messages of a group it may hold."""
+        """The number of messages of a group that it may hold."""
         return self._shares[number]
 
     def returned(self, number: int) -> int:

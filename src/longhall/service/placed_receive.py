@@ -30,7 +30,7 @@ Found = tuple[int, list[Delivery]]  # The group, and its messages.
 
 @final
 class PlacedReceive:
-    """Which groups are asked for messages, and in what order."""
+    """The groups that are asked for messages, in their order."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups

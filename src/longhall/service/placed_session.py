@@ -91,7 +91,7 @@ class GroupSession:
         return self.life
 
     def count(self, key: int) -> int:
-        """How many messages of this group a consumer holds."""
+        """The number of messages of this group that a consumer holds."""
         return sum(1 for one, _ in self.held.values() if one == key)
 
     def count_channel(self, channel: int) -> int:

@@ -74,7 +74,7 @@ class SessionExtension(Protocol):
 
 
 def start_of_session(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """Start a task that ends with its session. A failure is logged: nobody awaits the task."""
+    """Start a task that ends with its session. No caller awaits the task, so its failure is logged."""
     task = asyncio.get_running_loop().create_task(work, name=name)
     task.add_done_callback(_log_failure)
     return task

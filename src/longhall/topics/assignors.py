@@ -85,7 +85,7 @@ def _ordered(members: Mapping[str, AssignorMember]) -> list[str]:
 def _kept(
     members: Mapping[str, AssignorMember], ordered: list[str], partitions: Mapping[bytes, int]
 ) -> tuple[dict[str, set[Place]], list[Place]]:
-    """What members had before and may keep, and all other partitions."""
+    """The partitions that members had before and may keep, and all other partitions."""
     free = {(topic_id, partition) for topic_id, count in partitions.items() for partition in range(count)}
     found: dict[str, set[Place]] = {}
     for member_id in ordered:

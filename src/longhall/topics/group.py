@@ -19,7 +19,7 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
 
 class TimerKind(enum.IntEnum):
-    """What a group's timers are for."""
+    """The purpose of a group's timer."""
 
     MEMBER = 0  # A member's session expired, or a pending member did not return.
     JOIN = 1  # Members that have not joined by now are removed.

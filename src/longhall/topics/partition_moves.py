@@ -41,7 +41,7 @@ MOVES_MAX: Final = 20_000  # Of one partition, so that leader epochs fit into 31
 
 
 class MovePhase(Enum):
-    """How far a move is: see the module."""
+    """The phase of a move; the table in the module's docstring has the transitions."""
 
     COPYING = "copying"
     FENCED = "fenced"

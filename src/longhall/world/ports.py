@@ -121,7 +121,7 @@ class Disk(Protocol):
     def free_bytes(self) -> int: ...
 
     def free_files(self) -> int:
-        """How many files and directories can still be created; a very large number where there is no bound."""
+        """The number of files and directories that can still be created; very large if there is no bound."""
 
     def is_linked(self, file: File) -> bool:
         """True if the file's path still names it: neither it nor a directory above it was removed or replaced."""

@@ -59,7 +59,7 @@ class Wanted:
 
 @final
 class Acquired:
-    """What a member gets of one partition: batches, and ranges of offsets (first, last, deliveries)."""
+    """The records that a member acquires of one partition: batches, and ranges of offsets (first, last, deliveries)."""
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []

@@ -120,7 +120,7 @@ def follow_settings(queue: RunningQueue, settings: ShareSettings) -> None:
 
 
 def lock_ms_of(queue: RunningQueue, settings: ShareSettings) -> int:
-    """How long records are locked: as the group's configuration says; a queue has its own lease without it."""
+    """The acquisition lock of records: that of the group's configuration, else the lease of the queue."""
     return settings.lock_ms if group_of(queue) or settings.lock_given else queue.settings.lease_ms
 
 

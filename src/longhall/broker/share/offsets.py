@@ -21,7 +21,7 @@ from longhall.topics.share_settings import ShareSettings
 
 
 class SharePosition(NamedTuple):
-    """Where a group is in a partition: the first offset that is not done with, and how many records are not."""
+    """The position of a group in a partition: the first unsettled offset, and the number of unsettled records."""
 
     start_offset: int = -1
     leader_epoch: int = 0

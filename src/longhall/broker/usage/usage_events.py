@@ -12,7 +12,7 @@ class _Event(msgspec.Struct, kw_only=True, frozen=True, tag_field="event"):
 
 
 class UsageNoted(_Event, frozen=True, tag="usage-noted"):
-    """What the other entries of the same frame used."""
+    """The usage by the other entries of the same frame."""
 
     at_ms: int
     rows: list[Row]

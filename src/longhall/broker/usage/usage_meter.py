@@ -156,7 +156,7 @@ class UsageMeter(Notes):
 
 @final
 class Usage:
-    """What a hall knows of usage: the state, and the meter if usage is counted."""
+    """The usage of a hall: the state, and the meter if usage is counted."""
 
     def __init__(self) -> None:
         self.totals = UsageTotals()

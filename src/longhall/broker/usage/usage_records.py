@@ -13,8 +13,8 @@ SCHEMA_VERSION: Final = 1
 
 
 class UsageRecord(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What one account used of one resource in a few seconds. Fields are only added; `version` rises if one changes its
-    meaning.
+    """The usage of one resource by one account in a few seconds. Fields are only added; `version` rises if one changes
+    its meaning.
     """
 
     version: int = SCHEMA_VERSION

@@ -35,7 +35,7 @@ class Liveness:
         peers.serve(ALIVE, _answer)
 
     async def probe(self, nodes: Iterable[int]) -> Mapping[int, bool | None]:
-        """Which of these nodes are alive. Takes `PROBE_S_MAX` at most."""
+        """The nodes of these that are alive. Takes `PROBE_S_MAX` at most."""
         asked = list(nodes)
         found = await asyncio.gather(*(self._probe(node) for node in asked))
         return dict(zip(asked, found, strict=True))

@@ -22,7 +22,9 @@ TOLD_S: Final = 60.0
 
 @final
 class ArchiveTeller:
-    """What was told to groups, at the leader of the main hall. Not durable: the next leader tells everything again."""
+    """The progress that groups have received from this leader of the main hall. Not durable: the next leader sends all
+    of it again.
+    """
 
     def __init__(self, hall: Hall, call: Callable[[int, NoteArchived], Pending[Any]]) -> None:
         self._hall = hall

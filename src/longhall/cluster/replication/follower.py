@@ -64,7 +64,7 @@ class GroupFollower:
         self.connection = LeaderConnection(self, self._peers, leader, epoch, self._silence_s, self._hall.background)
 
     def stop(self) -> None:
-        """Follow nobody."""
+        """Follow no leader."""
         if self.connection is not None:
             self.connection.stop()
             self.connection = None

@@ -1,4 +1,4 @@
-"""Virtual hosts in RabbitMQ's shapes, and what is the same for everybody. Users and permissions: `permissions`."""
+"""Virtual hosts in RabbitMQ's shapes, and answers that are the same for all users. `permissions` has the users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_LIMITS: Final = "limits of users and virtual hosts, and topic permissions, ar
 
 @final
 class AccessHandlers:
-    """The handlers of virtual hosts, and of what there is none."""
+    """The handlers of virtual hosts, and of features that Longhall does not have."""
 
     def __init__(self, node: ManagedNode, rates: Rates) -> None:
         self._node = node
@@ -31,7 +31,7 @@ class AccessHandlers:
         raise LonghallError(Code.INVALID_REQUEST, NO_LIMITS)
 
     async def list_nothing(self, service: Router, asked: Asked) -> Reply:
-        """GET of what there is none: topic permissions, limits, runtime parameters, deprecated features"""
+        """GET of what Longhall does not have: topic permissions, limits, runtime parameters, deprecated features"""
         return Reply([])
 
     # Virtual hosts

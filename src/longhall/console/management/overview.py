@@ -1,4 +1,4 @@
-"""The overview of a node and its cluster, and what tools ask to learn whom they talk to."""
+"""The overview of a node and its cluster, and the requests by which tools recognise the server."""
 
 from __future__ import annotations
 

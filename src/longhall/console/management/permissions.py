@@ -164,7 +164,7 @@ class PermissionHandlers:
     # Inside
 
     async def _users(self, service: Router, asked: Asked) -> dict[str, Row]:
-        """Everybody who may log in. Without authentication that is everybody: the one who asks stands for all."""
+        """The users that may log in. Without authentication the caller is the only one in the list."""
         stored = {user.name: user for user in await service.call(ListUsers(), asked.caller)}
         roles = (await service.call(ListAccess(), asked.caller)).roles if stored else {}
         names = self._node.users or [asked.caller.identity]

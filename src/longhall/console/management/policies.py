@@ -69,7 +69,7 @@ def policy_of(body: dict[str, Any], operator: bool) -> PolicyView:
 
 
 def shown_policy(one: PolicyView) -> Row:
-    """The same in the other direction."""
+    """A policy in RabbitMQ's shape."""
     return {
         "vhost": one.host,
         "name": one.name,

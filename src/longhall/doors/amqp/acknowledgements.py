@@ -48,7 +48,7 @@ class _Ended:
 
 
 def ended_messages(ends: list[tuple[int, list[Unacknowledged]]]) -> list[EndedMessages]:
-    """What a transaction ends, by queue and by how."""
+    """The deliveries that a transaction ends, by queue and by outcome."""
     gathered: dict[tuple[str, int], list[str]] = {}
     for how, ended in ends:
         for one in ended:

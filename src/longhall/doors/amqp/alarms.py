@@ -1,4 +1,4 @@
-"""Alarms: while memory or disk is short, connections that publish are told so and not read.
+"""Alarms: while memory or disk is short, connections that publish get connection.blocked and are not read.
 
     at the first publish under an alarm    connection.blocked with the reason, to clients that know the method; nothing
                                            more is read, and what was published waits
@@ -23,7 +23,7 @@ REMOTE_FULL_S: Final = 1.0  # How long a refusal of another node, whose disk is 
 
 @final
 class Alarms:
-    """Whether memory or disk is short, for all connections of the door."""
+    """The alarms for memory and disk, for all connections of the door."""
 
     def __init__(self, budget: Budget, is_disk_full: Callable[[], bool]) -> None:
         self._budget = budget
@@ -51,7 +51,7 @@ class Alarms:
 
 @final
 class Blockage:
-    """One connection under alarms: whether it is blocked, and whether its client was told."""
+    """One connection under alarms: it is blocked or not, and its client is notified of changes if it can be."""
 
     def __init__(self, alarms: Alarms, write: Callable[[bytes], None], resume: Callable[[], None]) -> None:
         self.is_blocked = False

@@ -11,7 +11,7 @@ SILENT_INTERVALS: Final = 2.5  # After so many intervals without a byte a client
 
 @final
 class Heartbeats:
-    """When something was last received and sent, and what follows from it."""
+    """The times of the last receive and send, and the heartbeats that are due after them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, send: Callable[[], None], is_gone: Callable[[], bool]) -> None:
         """`is_gone` is asked about a silent client: True if the connection was closed."""

@@ -44,7 +44,7 @@ class _Message:
 
 @final
 class Publisher:
-    """What the client hears of the messages that it publishes."""
+    """The confirms and returns for the messages that a client publishes."""
 
     def __init__(self, connection: AmqpConnection) -> None:
         self._connection = connection

@@ -174,7 +174,7 @@ class AmqpServer:
                 close_revoked(connection)
 
     def new_origin(self) -> ConnectionOrigin:
-        """Where a new connection comes from."""
+        """The origin of a new connection."""
         return ConnectionOrigin(self._clock.wall_ms())
 
     def new_id(self, size: int) -> str:

@@ -61,7 +61,7 @@ class MessageCounts(msgspec.Struct, array_like=True):
 
 
 class ConnectionOrigin:
-    """Where a connection comes from, and since when, for operators."""
+    """The addresses of a connection and the time of its opening, for operators."""
 
     def __init__(self, connected_ms: int) -> None:
         self.connected_ms = connected_ms

@@ -48,7 +48,7 @@ class ChannelConsumer:
         ) = []  # Pushes that came before the consumer was confirmed; None afterwards.
 
     def operation(self, session: str, channel: int) -> AddConsumer:
-        """What opens the consumer, at first or at another leader."""
+        """The request that opens the consumer, at first or at another leader."""
         exclusive, priority = self.asked
         return AddConsumer(
             self.queue,

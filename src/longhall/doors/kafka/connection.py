@@ -385,7 +385,7 @@ class Connection:
         return True
 
     def _park(self, rest: bytes) -> None:
-        """As much is under way as one client may have: these bytes wait for an answer."""
+        """Keep these bytes until an answer is sent: the client has as many requests in flight as it may have."""
         self._full = True
         self._rest = rest
         if self._arrival is not None:

@@ -31,7 +31,7 @@ Key = tuple[str, bytes, int]
 
 @final
 class SessionPart:
-    """A partition of a session: what the client asked last, and which ends it was told."""
+    """A partition of a session: the last request of the client for it, and the offsets in the last response."""
 
     def __init__(self, part: FetchPart) -> None:
         self.part = part
@@ -76,8 +76,8 @@ class FetchSession:
         return [known.part for known in self.parts.values()]
 
     def answer(self, fetched: list[FetchedPart], is_full: bool) -> list[FetchedPart]:
-        """What of this the client does not know. A partition with records is read last the next time, so that the
-        others have their turn although an answer has a bound.
+        """The partitions that have changed since the last response. A partition with records is read last the next
+        time, so that the others have their turn although an answer has a bound.
         """
         told: list[FetchedPart] = []
         for part in fetched:
@@ -114,7 +114,7 @@ class Opened:
         return self.session.session_id if self.session is not None else NO_SESSION
 
     def answer(self, fetched: list[FetchedPart]) -> list[FetchedPart]:
-        """What of this goes to the client."""
+        """The partitions of this response that go to the client."""
         return self.session.answer(fetched, self.is_full) if self.session is not None else fetched
 
 

@@ -33,7 +33,7 @@ DOOR: Final = "kafka"
 
 
 class Transfer(NamedTuple):
-    """What a request sends to one topic, or gets from it."""
+    """The bytes and messages that a request sends to one topic, or gets from it."""
 
     topic: str
     size_bytes: int
@@ -72,7 +72,7 @@ class KafkaLimits(DirectoryObserver):
         return max(debt_ms, self._charge(call, RECEIVE, [one for one in transfers if one.size_bytes]))
 
     def fetch_debt_ms(self, call: Call, topics: Iterable[str]) -> int:
-        """How long a client has to wait before it may fetch from these topics; 0 if it need not."""
+        """The milliseconds until a client may fetch from these topics; 0 if it may now."""
         debt_ms = self._clients.consumed(call.connection.principal, call.header.client_id, 0, self._now_ms())
         if not self._rates.active:
             return debt_ms

@@ -17,7 +17,7 @@ NO_NODE: Final = -1
 
 
 class Placement(NamedTuple):
-    """Where a partition is. A node that is not alive is offline."""
+    """The placement of a partition. A node that is not alive is offline."""
 
     leader: int
     epoch: int
@@ -50,7 +50,7 @@ class Placements:
             self._alive.update(host.node for host in hall.wings.brokers())
 
     def of(self, partition: Partition) -> Placement:
-        """Where a partition is."""
+        """The placement of a partition."""
         if partition.elsewhere:
             return self._of_other_group(partition)
         shard = partition.shard

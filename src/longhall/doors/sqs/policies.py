@@ -63,7 +63,7 @@ class RedrivePolicy(msgspec.Struct, rename="camel"):
 
 
 class RedriveAllowPolicy(msgspec.Struct, rename="camel"):
-    """Which queues may send their dead letters here."""
+    """The queues that may have this one as their dead-letter queue."""
 
     redrive_permission: str = "allowAll"
     source_queue_arns: list[str] | None = None

@@ -72,7 +72,7 @@ def acknowledgement_of(frame: StompFrame) -> str:
 
 
 def prefetch_of(frame: StompFrame, mode: str) -> int:
-    """How many messages the client may hold; 0: any number."""
+    """The number of messages that the client may hold; 0: any number."""
     asked = number(frame, "prefetch-count", 65_535) if "prefetch-count" in frame.headers else 0
     return 0 if mode == AUTO else asked or UNACKNOWLEDGED_MAX
 

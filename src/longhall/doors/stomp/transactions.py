@@ -22,7 +22,7 @@ TRANSACTION_BYTES_MAX: Final = 32 * 1024 * 1024  # Of all open transactions of a
 
 @final
 class StompTransaction:
-    """What waits for COMMIT, in the order of arrival."""
+    """The frames that wait for COMMIT, in the order of arrival."""
 
     __slots__ = ("ends", "frames", "messages", "receipts", "size_bytes")
 

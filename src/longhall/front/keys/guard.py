@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 @final
 class CircuitBreaker:
-    """Whether calls may pass now. Times are seconds of a monotonic clock."""
+    """The circuit breaker of a provider: it lets calls pass, or not. Times are seconds of a monotonic clock."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s

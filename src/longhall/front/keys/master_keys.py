@@ -94,7 +94,7 @@ class VaultProvider(_Provider, frozen=True, tag="vault-transit"):
 
 
 class ListedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which provider has a key, and its id there; without one, its name."""
+    """The provider that has a key, and the id of the key there; without one it is the name of the key."""
 
     provider: str
     id: str = ""

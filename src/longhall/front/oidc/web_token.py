@@ -47,7 +47,7 @@ class TokenHead(NamedTuple):
 
 
 class InvalidToken(Exception):
-    """A token that is not accepted. The reason is for the log; clients are not told."""
+    """A token that is not accepted. The reason is for the log alone, not for clients."""
 
 
 def is_web_token(text: str) -> bool:

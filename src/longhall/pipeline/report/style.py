@@ -1,4 +1,4 @@
-"""How a report looks: one style sheet, light or dark as the reader's screen is, in one column where it is narrow."""
+"""The style sheet of reports: light or dark as the reader's screen is, in one column if that is narrow."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class QueueConsumers:
             push.wake.set()
 
     def gone(self) -> None:
-        """The queue was deleted: its consumers are told, and every task ends."""
+        """End the tasks of a deleted queue, and cancel its consumers."""
         self._on_gone(self)
         self.changed()
 
@@ -124,7 +124,7 @@ class QueueConsumers:
         return bool(able) and able[0].was_served_last
 
     def wanted(self, filter: str) -> int:
-        """How many messages the consumers with this filter can be given now."""
+        """The number of messages that the consumers with this filter can take now."""
         return sum(consumer.room for consumer in self.able(filter))
 
 
@@ -159,7 +159,7 @@ class _Push:
         self._ended, self._task = self._task, None
 
     async def returned(self) -> None:
-        """Done when the task has ended and the messages that it gave to nobody are available again."""
+        """Done when the task has ended and the messages that it did not push are available again."""
         if self._ended is not None:
             await asyncio.wait([self._ended])
         if self._returning:

@@ -230,7 +230,7 @@ class ConsumerRegistry:
         return True
 
     def _stream_gone(self, consumer: Consumer) -> None:
-        """A stream was deleted: its consumer is told."""
+        """Cancel the consumer of a deleted stream."""
         for number, readers in list(self._readers.items()):
             if readers.pop(consumer, None) is not None and not readers:
                 del self._readers[number]
@@ -396,7 +396,7 @@ class ConsumerRegistry:
             self._used_s[queue.number] = asyncio.get_running_loop().time()
 
     def _gone(self, consumers: QueueConsumers) -> None:
-        """A queue was deleted: its consumers are told."""
+        """Cancel the consumers of a deleted queue."""
         self._queues.pop(consumers.queue.number, None)
         for consumer in consumers.consumers:
             consumer.session.consumers.pop(consumer.key, None)

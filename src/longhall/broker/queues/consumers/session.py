@@ -29,7 +29,7 @@ class PushedMessages(msgspec.Struct, array_like=True):
 
 
 class PushSink(Protocol):
-    """Where the pushes of a session go."""
+    """The receiver of the pushes of a session."""
 
     @property
     def is_writable(self) -> bool:
@@ -40,7 +40,7 @@ class PushSink(Protocol):
 
 
 class NewConsumer(NamedTuple):
-    """What a client asks for: messages of a queue, at first as many as `credit`."""
+    """A consumer as a client asks for it: messages of a queue, at first as many as `credit`."""
 
     key: int  # Of the consumer, within its session.
     channel: int
@@ -81,7 +81,7 @@ class Consumer:
 
     @property
     def room(self) -> int:
-        """How many messages it can be given now."""
+        """The number of messages that it can take now."""
         limits = self.session.limits
         return self.credit if self.no_ack or not limits else min(self.credit, limits.get(self.channel, self.credit))
 

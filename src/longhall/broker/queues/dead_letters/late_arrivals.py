@@ -19,7 +19,7 @@ from longhall.records.record import Record
 
 
 def letters_of_deleted(hall: Hall, name: str) -> MoveTarget | None:
-    """Where messages for a deleted queue go; None for a queue that exists, or that did not want it."""
+    """The dead-letter queue of a deleted queue. None for a queue that exists, or has none for late arrivals."""
     if hall.running_queue(name) is not None:
         return None
     letters = hall.catalogue.queues.letters_of_deleted.get(name, "")

@@ -186,7 +186,7 @@ class RedriveTasks:
             self._write(shard, failed)
 
     def _fitting(self, task: MoveTask, records: list[Record]) -> int:
-        """How many of these messages, from the first on, have room in their targets."""
+        """The number of these messages, from the first on, that have room in their targets."""
         loads: dict[str, tuple[int, int]] = {}
         for index, record in enumerate(records):
             target = move_target(self._hall, task.target or dead_letter_source_of(record))

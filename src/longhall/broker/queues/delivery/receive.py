@@ -236,7 +236,7 @@ def _bytes_of(given: list[Given]) -> int:
 
 
 def _write_told(hall: Hall, queue: RunningQueue, outcome: Outcome, consumer: str) -> None:
-    """The leases, and in the same step what others hear of them."""
+    """Write the leases, with the audit records and delivery reports about them, in one atomic write."""
     with together(hall):
         write_queue(hall, queue, outcome.events)
         if audits(queue):
@@ -250,12 +250,12 @@ def _write_told(hall: Hall, queue: RunningQueue, outcome: Outcome, consumer: str
 
 
 def _is_full(queue: RunningQueue) -> bool:
-    """Whether it is the bound of messages in flight that stops it, not that of messages a filter has passed over."""
+    """True if the bound of messages in flight stops deliveries, not that of messages that a filter has passed over."""
     return queue.queue.in_flight + queue.queue.held_back >= queue.settings.in_flight_max
 
 
 def until_change_s(hall: Hall, queue: RunningQueue) -> float:
-    """How long nothing becomes available by time alone."""
+    """The seconds until messages may become available by time alone."""
     now_ms = hall.time.now_ms()
     deadline_ms = next_change_ms(queue, now_ms)
     if deadline_ms is None:

@@ -38,7 +38,7 @@ def settle(
 async def _settle_cold(
     hall: Hall, queue: RunningQueue, receipts: list[str], places: list[Place], consumer: str, accepts: str
 ) -> list[Code | None]:
-    """The same where headers of the messages have to be read from the disk first."""
+    """As `settle`, for messages whose headers have to be read from the disk first."""
     codes = _settle(hall, queue, receipts, await look_up_infos(hall, queue, places), consumer, accepts)
     await committed(hall, queue.shard)
     return codes
@@ -145,7 +145,7 @@ async def change_leases(
 
 
 async def hand_back(hall: Hall, queue: RunningQueue, receipts: list[str]) -> list[Code | None]:
-    """Messages that nobody was shown are available again, at once, and that was no attempt."""
+    """Return messages that reached no consumer, at once. Their delivery does not count as an attempt."""
     _check_room(hall)
     codes: list[Code | None] = []
     for receipt in receipts:
@@ -159,7 +159,7 @@ async def hand_back(hall: Hall, queue: RunningQueue, receipts: list[str]) -> lis
 
 
 async def _available(hall: Hall, queue: RunningQueue, count: int) -> None:
-    """So many may be given out again: whoever waits hears of it, and it is committed."""
+    """Offer these messages to waiting receivers, and wait for the commit of their return."""
     if len(queue.waiters):
         queue.waiters.offer(count)
         arm_lease_timer(hall, queue)

@@ -102,7 +102,7 @@ class _Arrival:
         return fresh[fitting][0] if fitting < len(fresh) else batch.rows[-1][0] + 1
 
     def _fitting(self, rows: Rows) -> int:
-        """How many of these, from the first on, have room together."""
+        """The number of these messages, from the first on, that have room together."""
         size = 0
         for index, (_, entry) in enumerate(rows):
             size += len(entry.message.body) if entry.message is not None else len(entry.value or b"")

@@ -130,7 +130,7 @@ class _BatchSend:
         return log
 
     def finish(self) -> None:
-        """Everything is taken."""
+        """Append what is left, after the last message."""
         self.write()
         if self._staged:
             self._stager.arm(self._queue)

@@ -1,4 +1,4 @@
-"""What publishing takes and answers: a message for an exchange, and what became of it."""
+"""A publication and its outcome: a message for an exchange, and the queues that it reached."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class Publishing:
         return not self.elsewhere and not self._through_outbox
 
     def write_backs(self) -> list[WriteBack]:
-        """Everything, for one atomic write: each queue has it in the order of the publications."""
+        """All messages as writes for one atomic step; each queue has them in the order of the publications."""
         direct = [WriteBack(queue=name, messages=some.messages) for name, some in self.elsewhere.items()]
         return direct + [
             WriteBack(queue=queue.entry.name, messages=[self._for_queue(queue, message) for message in run.messages])

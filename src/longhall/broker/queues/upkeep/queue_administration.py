@@ -49,7 +49,7 @@ NO_CONFIGURATION: Final[Mapping[str, str]] = {}
 
 
 class PlacedOrigin(NamedTuple):
-    """What the catalogue stores of a queue over a placed topic: its id, and the offsets at which its groups begin."""
+    """The id of a queue over a placed topic, and the offsets at which its groups begin."""
 
     queue_id: bytes = b""
     starts: Mapping[int, int] = NOWHERE

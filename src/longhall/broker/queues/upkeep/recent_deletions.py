@@ -15,7 +15,7 @@ NAMES_MAX: Final = 10_000
 
 @final
 class RecentDeletions:
-    """When which queue was deleted; the oldest make room for new ones."""
+    """The times of deletions, by queue; the oldest are dropped for new ones."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

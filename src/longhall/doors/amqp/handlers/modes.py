@@ -32,7 +32,7 @@ async def close(channel: Channel, arguments: Arguments, content: Content | None)
 
 
 def close_ok(channel: Channel, arguments: Arguments, content: Content | None) -> None:
-    """channel.close_ok of a channel that nobody closed."""
+    """channel.close_ok of a channel that the server did not close."""
 
 
 def access_request(channel: Channel, arguments: Arguments, content: Content | None) -> None:

@@ -129,7 +129,7 @@ def _session_must_wait(door: Door, call: Call, opened: Opened) -> bool:
 
 
 def _transfers(door: Door, parts: list[FetchPart], fetch: Fetch) -> list[Transfer]:
-    """What a client gets of each topic."""
+    """The bytes and messages of each topic in a response."""
     got: dict[str, Transfer] = {}
     for part, wanted in zip(parts, fetch.wanted, strict=True):
         name = part.topic or door.hall.topic_name(part.topic_id)

@@ -204,7 +204,7 @@ def _append(door: Door, call: Call, request: ProduceRequest, errors: Mapping[str
 
 
 def _transfers(door: Door, frame: bytes, parts: list[ProducePart]) -> list[Transfer]:
-    """What a request sends to each of its topics, as far as it was accepted."""
+    """The accepted bytes and messages of a request, by topic."""
     sent: dict[str, Transfer] = {}
     for part in parts:
         if part.error_code or part.records_size <= 0:

@@ -7,7 +7,7 @@ from longhall.doors.kafka.wire.schema import Message, array, boolean, int16, int
 
 
 class ShareGroupHeartbeatRequest(Message, flexible=0):
-    """A member joins with epoch 0, stays with the epoch that it was told, and leaves with -1."""
+    """A member joins with epoch 0, stays with the epoch of the last response, and leaves with -1."""
 
     group_id: str = string("0+")
     member_id: str = string("0+")
