@@ -49,6 +49,10 @@ class Refusing:
     def moves(self, name: str) -> list[object]:
         return []
 
+    @property
+    def inspection(self) -> Refusing:
+        return self
+
     def __getattr__(self, verb: str) -> Any:
         async def refuse(*arguments: object) -> None:
             msgspec.json.encode(arguments)  # Whatever reached this far is plain data.
