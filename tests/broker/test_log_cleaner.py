@@ -143,6 +143,20 @@ def test_the_longest_lag_closes_segments_too() -> None:
     desk.live(play)
 
 
+def test_compaction_passes_over_a_log_that_retention_has_emptied() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {"cleanup.policy": "compact,delete", "retention.ms": "1000"})
+        await life.send(life.partition("t"), now(life, 1, key=b"k"))
+        await asyncio.sleep(10)
+        await LogCleaner(life.hall).run()
+        assert life.partition("t").log.start_offset == 1
+        assert not life.partition("t").log.segments
+
+    desk.live(play)
+
+
 def test_jitter_closes_segments_earlier_and_at_different_times() -> None:
     desk = Desk()
 

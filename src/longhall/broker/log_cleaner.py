@@ -125,6 +125,8 @@ class LogCleaner:
         message it would never be compacted. The event makes every replica close it at the same offset.
         """
         log = partition.log
+        if not log.segments:
+            return  # Retention has removed every segment of a topic with both policies.
         active = log.segments[-1]
         is_old = now_ms - active.created_ms >= partition.options.compaction_lag_max_ms
         if is_old and not log.is_closed and active.next_offset <= limit and may_close_segments(self._hall):
