@@ -8,6 +8,7 @@ import pytest
 
 from longhall.broker import feature_gates
 from longhall.broker.checkpoint import checkpoint
+from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.topic_administration import configure_topic, create_topic
 from longhall.log.layout import segment_path
@@ -85,6 +86,25 @@ def test_compaction_asks_for_the_checkpoint_that_it_waits_for() -> None:
         await asyncio.sleep(11)
         await LogCleaner(life.hall).run()
         assert life.hall.checkpoint_wanted
+
+    desk.live(play)
+
+
+def test_compaction_follows_the_checkpoint_that_it_waits_for_without_a_second_interval() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, COMPACT)
+        await checkpoint(life.hall)
+        keeper = Housekeeper(life.hall)
+        keeper.start()
+        await asyncio.sleep(10)
+        await fill(life)
+        before = life.partition("t").log.bytes_kept()
+        interval_s = life.hall.options.cleaner_interval_ms / 1000
+        await asyncio.sleep(interval_s)  # The cleaner has run once since, and asked for a checkpoint.
+        assert life.partition("t").log.bytes_kept() < before // 2
+        await keeper.stop()
 
     desk.live(play)
 
