@@ -8,6 +8,7 @@ import pytest
 
 from longhall.broker import feature_gates
 from longhall.broker.checkpoint import checkpoint
+from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.topic_administration import configure_topic, create_topic
 from longhall.log.layout import segment_path
@@ -89,6 +90,25 @@ def test_compaction_asks_for_the_checkpoint_that_it_waits_for() -> None:
     desk.live(play)
 
 
+def test_compaction_follows_the_checkpoint_that_it_waits_for_without_a_second_interval() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, COMPACT)
+        await checkpoint(life.hall)
+        keeper = Housekeeper(life.hall)
+        keeper.start()
+        await asyncio.sleep(10)
+        await fill(life)
+        before = life.partition("t").log.bytes_kept()
+        interval_s = life.hall.options.cleaner_interval_ms / 1000
+        await asyncio.sleep(interval_s)  # The cleaner has run once since, and asked for a checkpoint.
+        assert life.partition("t").log.bytes_kept() < before // 2
+        await keeper.stop()
+
+    desk.live(play)
+
+
 @pytest.mark.parametrize(
     ("configuration", "sleep_s", "is_compacted"),
     [
@@ -139,6 +159,20 @@ def test_the_longest_lag_closes_segments_too() -> None:
         await asyncio.sleep(61)
         await life.send(partition, now(life, 4, key=b"k"))
         assert len(partition.log.segments) == 3
+
+    desk.live(play)
+
+
+def test_compaction_passes_over_a_log_that_retention_has_emptied() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        await create_topic(life.hall, "t", 1, {"cleanup.policy": "compact,delete", "retention.ms": "1000"})
+        await life.send(life.partition("t"), now(life, 1, key=b"k"))
+        await asyncio.sleep(10)
+        await LogCleaner(life.hall).run()
+        assert life.partition("t").log.start_offset == 1
+        assert not life.partition("t").log.segments
 
     desk.live(play)
 

@@ -92,6 +92,23 @@ async def test_what_cannot_be_changed_is_refused_and_changes_nothing(tmp_path: P
         assert node.hall.catalogue.brokers == {}
 
 
+async def test_throttles_that_tools_set_and_remove_unasked_are_kept_and_shown(tmp_path: Path) -> None:
+    throttle = "leader.replication.throttled.rate"
+    removal = ConfigureBroker("1", [ConfigurationChange(throttle, ConfigurationAction.DELETE)])
+    async with running(tmp_path) as node:
+        await node.service.dispatch(removal)
+        await node.service.dispatch(_set("1", leader_replication_throttled_rate="1000"))
+        resource = configs.DescribeConfigsRequestResource(
+            resource_type=BROKER, resource_name="1", configuration_keys=[throttle]
+        )
+        (described,) = (await ask(node, configs.DescribeConfigsRequest(resources=[resource]), 4)).results
+        assert [(config.value, config.read_only) for config in described.configs] == [("1000", False)]
+        await node.service.dispatch(removal)
+        assert await node.service.dispatch(ListBrokerConfigurations()) == {}
+        with pytest.raises(LonghallError):
+            await node.service.dispatch(_set("1", leader_replication_throttled_rate="fast"))
+
+
 async def test_a_cluster_needs_the_feature_level(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         node.hall.replica = Replica(1)

@@ -26,7 +26,9 @@ BrokerValues = Mapping[str, Mapping[str, str]]  # By broker, the empty name for 
 
 
 class DynamicSetting(NamedTuple):
-    """One row of the table: the default of a topic configuration, an option of the hall, or a limit of the node."""
+    """One row of the table: the default of a topic configuration, an option of the hall, a limit of the node, or
+    nothing: tools set and remove some of Kafka's configurations without being asked, and these only have to be kept.
+    """
 
     kind: int
     check: Callable[[str], None]
@@ -72,6 +74,19 @@ DYNAMIC: Final[dict[str, DynamicSetting]] = {
     CONNECTIONS: DynamicSetting(INT, number(1, 1_000_000), "Open connections of each door, all clients together."),
     CONNECTIONS_PER_ADDRESS: DynamicSetting(
         INT, number(1, 1_000_000), "Open connections of each door from one address."
+    ),
+    **{
+        name: DynamicSetting(
+            LONG, number(1, _LONG_MAX), "No effect: the leader of a replication group throttles catch-up by itself."
+        )
+        for name in (
+            "leader.replication.throttled.rate",
+            "follower.replication.throttled.rate",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        )
+    },
+    "sasl.kerberos.min.time.before.relogin": DynamicSetting(
+        LONG, number(0, _LONG_MAX), "No effect: there are no logins by Kerberos."
     ),
 }
 # Dynamic in Kafka, but not here: a default for all topics would change the logs of queues too.

@@ -21,6 +21,7 @@ from longhall.broker.trailing_frame import TrailingFrameWriter
 from longhall.errors import LonghallError
 
 TICK_S: Final = 1.0
+CLEANER_WAIT_S: Final = 2.0  # The cleaner looks again so soon while a compaction waits for a checkpoint.
 CHECKPOINT_AGE_MS: Final = 300_000
 RESERVE_MARGIN: Final = 16
 FILES_RESERVE: Final = 16  # Inodes reserved for snapshots and indexes; below this, messages are refused.
@@ -114,7 +115,8 @@ class Housekeeper(HallObserver):
 
     async def _clean(self) -> None:
         while True:
-            await asyncio.sleep(self._hall.options.cleaner_interval_ms / 1000)
+            interval_s = self._hall.options.cleaner_interval_ms / 1000
+            await asyncio.sleep(min(interval_s, CLEANER_WAIT_S) if self._cleaner.waits_for_checkpoint else interval_s)
             if self._hall.replica is not None and not self._hall.replica.leading:
                 continue  # The leader cleans; followers apply its events.
             if self._hall.pinned:

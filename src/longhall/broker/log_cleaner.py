@@ -40,9 +40,11 @@ class LogCleaner:
         self._hall = hall
         self._settled = SettledCleaner(hall)
         self._tidied: set[int] = set()  # Partitions whose leftover files of a crash are removed.
+        self.waits_for_checkpoint = False  # A compaction that is due needs a checkpoint first, as of the last run.
 
     async def run(self) -> None:
         """Clean every partition once."""
+        self.waits_for_checkpoint = False
         for at, partition in enumerate(list(self._hall.partitions.values())):
             if at % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -98,6 +100,7 @@ class LogCleaner:
         closed = _old_enough(closed, now_ms - partition.options.compaction_lag_min_ms)
         segments = [segment for segment in closed if segment.next_offset <= log.safe_offset]
         if len(segments) < len(closed) and _is_due(closed, partition, now_ms):
+            self.waits_for_checkpoint = True
             hall.checkpoint_wanted |= now_ms - hall.checkpointed_ms >= CHECKPOINT_MS_MIN
         if not _is_due(segments, partition, now_ms):
             return
@@ -125,6 +128,8 @@ class LogCleaner:
         message it would never be compacted. The event makes every replica close it at the same offset.
         """
         log = partition.log
+        if not log.segments:
+            return  # Retention has removed every segment of a topic with both policies.
         active = log.segments[-1]
         is_old = now_ms - active.created_ms >= partition.options.compaction_lag_max_ms
         if is_old and not log.is_closed and active.next_offset <= limit and may_close_segments(self._hall):

@@ -393,7 +393,7 @@ def _check_scram(keys: Sequence[ScramKey]) -> None:
         if not ITERATIONS_MIN <= key.iterations <= ITERATIONS_MAX:
             raise LonghallError(Code.INVALID_REQUEST, f"iterations are {ITERATIONS_MIN} to {ITERATIONS_MAX}")
         size = 32 if key.mechanism == MECHANISMS[0] else 64
-        if len(key.stored_key) != size or len(key.server_key) != size or not 8 <= len(key.salt) <= 256:
+        if len(key.stored_key) != size or len(key.server_key) != size or not 1 <= len(key.salt) <= 256:
             raise LonghallError(Code.INVALID_REQUEST, "a SCRAM key or its salt has the wrong size")
 
 

@@ -114,7 +114,7 @@ async def test_who_asks_is_told_what_it_may_do(tmp_path: Path) -> None:
                 group.authorized_operations,
             )
             assert (NOT_ASKED in told) is not asked
-            assert not asked or told == (0b110111111000, 0b1111110100000, 0b1111110100000, 0b101001000)
+            assert not asked or told == (0b110111111000, 0b1111110100000, 0b1111110100000, 0b110101001000)
 
 
 async def test_synonyms_are_for_those_who_ask_and_success_has_no_message(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from longhall.broker.topic_administration import create_topic
+from longhall.doors.kafka.authorized_operations import NOT_ASKED, OF_GROUP
 from longhall.doors.kafka.wire.messages.commits import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -95,6 +96,17 @@ async def test_a_member_joins_commits_is_described_and_leaves(tmp_path: Path) ->
         left = await beat(node, member_id="me", member_epoch=-1, instance_id="i1")
         assert (left.error_code, left.member_epoch) == (0, -1)
         assert (await ask(node, ConsumerGroupDescribeRequest(group_ids=["g"]), 0)).groups[0].group_state == "Empty"
+
+
+async def test_members_who_ask_are_told_what_they_may_do_with_the_group(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        node = two.leader
+        await create_topic(node.hall, "t", 1, {})
+        await join(node, "me")
+        for asked in (False, True):
+            request = ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=asked)
+            (group,) = (await ask(node, request, 1)).groups
+            assert group.authorized_operations == (OF_GROUP if asked else NOT_ASKED)
 
 
 async def test_refusals_and_versions(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ _ACTIONS: Final[dict[Kind, tuple[AccessAction, ...]]] = {
         AccessAction.DESCRIBE,
         *_CONFIGURED,
     ),
-    Kind.GROUP: (AccessAction.READ, AccessAction.DELETE, AccessAction.DESCRIBE),
+    Kind.GROUP: (AccessAction.READ, AccessAction.DELETE, AccessAction.DESCRIBE, *_CONFIGURED),
 }
 
 

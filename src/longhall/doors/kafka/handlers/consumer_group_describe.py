@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from longhall.directory.access_rules import Kind
+from longhall.doors.kafka.authorized_operations import operations_of
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
@@ -21,7 +23,11 @@ CONSUMER_MEMBER = 1
 
 
 def handle(door: Door, request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(groups=[_describe(door, name) for name in request.group_ids])
+    groups = [_describe(door, name) for name in request.group_ids]
+    if request.include_authorized_operations:
+        for group in groups:
+            group.authorized_operations = operations_of(door.access, call.caller, Kind.GROUP, group.group_id)
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
 def _describe(door: Door, name: str) -> ConsumerGroupDescribeResponseGroup:
