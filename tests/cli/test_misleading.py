@@ -117,6 +117,13 @@ def test_another_protocol_at_the_port(hall: Run, node: Node) -> None:
     refused(hall("cluster", "status", "--address", node.bootstrap), Exit.REFUSED, "does not speak HTTP")
     for address in (node.http, node.sqs):
         refused(hall("topic", "list", "--address", address), Exit.REFUSED, "speaks HTTP", "Kafka")
+    for address, protocol in ((node.amqp, "AMQP"), (node.stomp, "STOMP")):
+        refused(hall("topic", "list", "--address", address), Exit.REFUSED, f"speaks {protocol}", "Kafka")
+
+
+def test_an_address_without_a_port(hall: Run) -> None:
+    refused(hall("queue", "list", "--address", "localhost"), Exit.USAGE, "like 127.0.0.1:8080\n")
+    refused(hall("topic", "list", "--address", "localhost"), Exit.USAGE, "like 127.0.0.1:9092\n")
 
 
 def test_dead_letters_of_a_queue_that_has_none(hall: Run) -> None:

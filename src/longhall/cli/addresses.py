@@ -15,20 +15,21 @@ if TYPE_CHECKING:
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 DEFAULT_HTTP: Final = "127.0.0.1:8080"
 PROBE_S: Final = 1.0
+_REPLIES: Final = {b"HTTP": "HTTP", b"AMQP": "AMQP", b"ERRO": "STOMP"}  # How they begin, by protocol.
 
 
 def parse_kafka_address(text: str) -> Address:
     """The address of a Kafka door. Raises CommandError."""
     if "://" in text:
         raise CommandError(f"{text} is a URL; this command talks to the Kafka door: write HOST:PORT", Exit.USAGE)
-    return _parse(text)
+    return _parse(text, DEFAULT_ADDRESS)
 
 
 def parse_http_address(text: str) -> Address:
     """The address of the HTTP API, which may be written as a URL. Raises CommandError."""
     scheme, separator, rest = text.strip().partition("://")
     if not separator:
-        return _parse(text)
+        return _parse(text, DEFAULT_HTTP)
     if scheme.lower() not in ("http", "https"):
         raise CommandError(
             f"{text}: a node has no {scheme}; write HOST:PORT, http://HOST:PORT or https://HOST:PORT", Exit.USAGE
@@ -36,7 +37,7 @@ def parse_http_address(text: str) -> Address:
     place = rest.rstrip("/")
     if "/" in place:
         raise CommandError(f"{text} has a path; write HOST:PORT, http://HOST:PORT or https://HOST:PORT", Exit.USAGE)
-    return _parse(place)
+    return _parse(place, DEFAULT_HTTP)
 
 
 def wants_tls(address: str, given: ClientTls) -> bool:
@@ -63,11 +64,11 @@ def untrusted(address: Address, error: ssl.SSLError) -> CommandError:
     )
 
 
-def _parse(text: str) -> Address:
+def _parse(text: str, example: str) -> Address:
     from longhall.node.addresses import parse_address
 
     try:
-        return parse_address(text)
+        return parse_address(text, example)
     except ValueError as failure:
         raise CommandError(str(failure), Exit.USAGE) from None
 
@@ -89,14 +90,14 @@ def unreachable(address: Address) -> CommandError:
     )
 
 
-def speaks_http(address: Address) -> bool:
-    """True if what listens there answers a request of HTTP: another door than Kafka's."""
+def protocol_at(address: Address) -> str:
+    """The protocol of another door than Kafka's that replies there to a request of HTTP; empty if none does."""
     import socket
 
     try:
         with socket.create_connection(address, PROBE_S) as connection:
             connection.settimeout(PROBE_S)
             connection.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
-            return connection.recv(5) == b"HTTP/"
+            return _REPLIES.get(connection.recv(4), "")
     except OSError:
-        return False
+        return ""

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 # Settings and ready file name them so.
 DOORS: Final = ("kafka", "sqs", "amqp", "stomp", "stomp_websocket", "management", "prometheus", "http")
+LISTEN_EXAMPLE: Final = "127.0.0.1:9092 (port 0 takes a free one)"
 SHARED_DOORS: Final = DOORS[1:]  # All workers of a node listen at the same address; each has a Kafka port of its own.
 
 _EVERYWHERE = ("0.0.0.0", "::")
@@ -41,7 +42,7 @@ class Address(NamedTuple):
         return self.host in _EVERYWHERE
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str, example: str = LISTEN_EXAMPLE) -> Address:
     """Parse an address. Raises ValueError with an example of a valid one."""
     host, colon, digits = text.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -49,5 +50,5 @@ def parse_address(text: str) -> Address:
     elif ":" in host:
         raise ValueError(f"{text!r}: write an IPv6 address in brackets, like [::1]:9092")
     if not colon or not host or not (digits.isascii() and digits.isdigit()) or int(digits) > 65_535:
-        raise ValueError(f"{text!r} is not an address; write HOST:PORT, like 127.0.0.1:9092 (port 0 takes a free one)")
+        raise ValueError(f"{text!r} is not an address; write HOST:PORT, like {example}")
     return Address(host, int(digits))

@@ -83,6 +83,8 @@ def sqs_limits_of(settings: Settings) -> SqsLimits:
         visibility_s_max=limits.visibility_ms_max // 1000,
         wait_s_max=limits.wait_ms_max // 1000,
         fifo_sends_max=limits.fifo_sends_max,
+        purge_apart_ms=limits.purge_apart_ms,
+        name_reuse_ms=limits.name_reuse_ms,
         seals_queues=limits.seals_queues,
     )
 

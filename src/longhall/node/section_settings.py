@@ -91,6 +91,17 @@ class SqsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "the queue has FifoThroughputLimit=perMessageGroupId; 0 is no limit.",
         ),
     ] = 0
+    purge_apart_ms: Annotated[
+        int, duration("The time between two purges of a queue by SQS clients; 0 is none.", least=0, most=60 * MINUTE)
+    ] = MINUTE
+    name_reuse_ms: Annotated[
+        int,
+        duration(
+            "The time before SQS clients can use the name of a deleted queue again; 0 is none.",
+            least=0,
+            most=60 * MINUTE,
+        ),
+    ] = MINUTE
     seals_queues: Annotated[
         bool,
         Meta(

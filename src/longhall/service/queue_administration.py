@@ -206,9 +206,9 @@ class QueueAdministration:
         """
         queue = self._placed.find(op.queue)
         if queue is not None:
-            self._queues.check_purge(op.queue)
+            self._queues.check_purge(op.queue, op.apart_ms)
             await self._placed.everywhere(queue, ops.PurgeQueue(op.queue, apart_ms=0), caller)
-        await self._queues.purge(op.queue)
+        await self._queues.purge(op.queue, op.apart_ms)
 
     async def _fork(self, op: ops.ForkQueue, caller: Caller) -> QueueView:
         queue = self._placed.find(op.queue)

@@ -410,7 +410,7 @@ def widened(tmp_path_factory: pytest.TempPathFactory, hall: Node | None) -> Iter
     if hall is None:
         leave_out("LONGHALL_TEST_SQS names a server whose settings are not ours")
     limits = {"delay_ms_max": "2h", "wait_ms_max": "30s", "message_bytes_max": "2MiB", "fifo_sends_max": "5"}
-    limits["retention_ms_min"] = "2s"
+    limits |= {"retention_ms_min": "2s", "purge_apart_ms": "0", "name_reuse_ms": "0"}
     options = [word for name, value in limits.items() for word in ("--set", f"sqs_limits.{name}={value}")]
     with served(tmp_path_factory.mktemp("widened") / "data", options=options) as running:
         yield running
@@ -441,6 +441,18 @@ def test_an_owner_allows_a_shorter_retention(wide: Any, fresh_name: FreshName) -
     assert bodies(receive(wide, queue, MaxNumberOfMessages=10)) == ["new"]
     with pytest.raises(ClientError, match="MessageRetentionPeriod"):
         wide.set_queue_attributes(QueueUrl=queue, Attributes={"MessageRetentionPeriod": "1"})
+
+
+def test_an_owner_lets_queues_be_purged_and_made_again_at_once(wide: Any, fresh_name: FreshName) -> None:
+    """As suites want it that purge before each test, or delete a queue and create it again."""
+    name = fresh_name("again")
+    for _ in range(3):
+        queue = wide.create_queue(QueueName=name)["QueueUrl"]
+        for _ in range(3):
+            send(wide, queue, "x")
+            wide.purge_queue(QueueUrl=queue)
+            assert "Messages" not in wide.receive_message(QueueUrl=queue)
+        wide.delete_queue(QueueUrl=queue)
 
 
 def test_the_throughput_limit_is_of_the_queue_or_of_each_group(wide: Any, fresh_name: FreshName) -> None:

@@ -179,6 +179,11 @@ def test_a_deleted_queue_takes_its_messages_along(sqs: Any, make_queue: MakeQueu
     assert refusal(send, sqs, url, "late") == NO_QUEUE
 
 
-@pytest.mark.parametrize("url", ["", "http://127.0.0.1/", "http://127.0.0.1/000000000000/a b"])
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1/000000000000/a b"])
 def test_invalid_addresses(careless: Any, endpoint: str, url: str) -> None:
     assert refusal(careless.send_message, QueueUrl=url, MessageBody="x") == INVALID_ADDRESS
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1/", "http://no-such-host"])
+def test_an_address_without_a_queue(sqs: Any, url: str) -> None:
+    assert refusal(sqs.get_queue_attributes, QueueUrl=url, AttributeNames=["All"]) == NO_QUEUE

@@ -164,6 +164,9 @@ def test_errors_that_close(
     other.send(f"/queue/{fresh_name('unharmed')}", "others do not notice")
 
 
+FOREIGN = "This port speaks STOMP, and the client does not: it begins with"  # It would wait in vain for an answer.
+
+
 @pytest.mark.parametrize(
     ("data", "message", "body"),
     [
@@ -171,7 +174,8 @@ def test_errors_that_close(
         (b"CONNECT\nhost://\n\n\0", "Bad CONNECT", "Virtual host '//' access denied"),
         (b"SEND\ndestination:/queue/a\n\n\0", "Illegal command", "You must log in using CONNECT first\n"),
         (b"CONNECT\nx:" + b"y" * 70_000, "Malformed frame", "the headers of a frame have more than 65536 bytes\n"),
-        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n\0", "Illegal command", "You must log in using CONNECT first\n"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "Malformed frame", f"{FOREIGN} 'GET / HTTP/1.1'\n"),
+        (b"AMQP\0\0\x09\x01", "Malformed frame", f"{FOREIGN} 'AMQP\\x00\\x00\\t\\x01'\n"),
     ],
 )
 def test_a_login_that_fails(address: tuple[str, int], data: bytes, message: str, body: str) -> None:

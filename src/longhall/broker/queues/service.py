@@ -153,9 +153,9 @@ class QueueService(HallObserver):
         queue.waiters.wake(len(queue.waiters))
         await committed(self._hall, queue.shard)
 
-    def check_purge(self, name: str) -> None:
-        """Raises PURGE_RUNNING if the last purge of a queue is too recent for another one."""
-        _decide_purge(self._hall, self._hall.known_queue(name), [], PURGE_APART_MS)
+    def check_purge(self, name: str, apart_ms: int) -> None:
+        """Raises PURGE_RUNNING if the last purge of a queue is less than `apart_ms` ago."""
+        _decide_purge(self._hall, self._hall.known_queue(name), [], apart_ms)
 
     async def purge(self, name: str, apart_ms: int = PURGE_APART_MS) -> None:
         """Remove all messages of a queue. The deduplication window is empty afterwards."""

@@ -11,7 +11,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from longhall.doors.sqs.wire.faults import INVALID_ADDRESS, INVALID_PARAMETER, SqsError, wrong_value
+from longhall.doors.sqs.wire.faults import (
+    INVALID_ADDRESS,
+    INVALID_PARAMETER,
+    NO_SUCH_QUEUE,
+    NO_SUCH_QUEUE_MESSAGE,
+    SqsError,
+    wrong_value,
+)
 
 NAME_LENGTH_MAX: Final = 80
 FIFO_SUFFIX: Final = ".fifo"
@@ -19,6 +26,7 @@ FIFO_SUFFIX: Final = ".fifo"
 # Queues of other doors may have dots in their names; this door serves them but does not create any.
 _SERVED = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _URL = re.compile(r"(?:https?://[^/?#\s]{1,255}/|/)?(?:[A-Za-z0-9_-]{1,80}/){0,3}([A-Za-z0-9._-]{1,249})")
+_HOST_ONLY = re.compile(r"https?://[^/?#\s]{1,255}/?")
 _MADE = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -26,6 +34,8 @@ def queue_of_url(url: str) -> str:
     """The queue that a URL, a path or a bare name means. Raises SqsError for anything else."""
     found = _URL.fullmatch(url)
     if found is None:
+        if _HOST_ONLY.fullmatch(url):
+            raise SqsError(NO_SUCH_QUEUE, NO_SUCH_QUEUE_MESSAGE)
         raise SqsError(INVALID_ADDRESS, f"The address {url[:200]} is not valid for this endpoint.")
     return found[1]
 

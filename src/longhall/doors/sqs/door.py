@@ -22,7 +22,6 @@ URLS_KNOWN_MAX = 4_096
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
-REUSE_MS = 60_000
 ANONYMOUS_CALLER = ServiceCaller(door="sqs")
 
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
@@ -46,7 +45,6 @@ class Door:
         self.limits = limits or SqsLimits()
         self._clock = clock
         self._sends = SendRate(self.limits.fifo_sends_max)
-        self.reuse_ms = REUSE_MS  # How long the name of a deleted queue cannot be used again.
         self.scheme = "http"
         self.authority = ""  # Set when the door opens: host and port for clients without a `Host` header.
         self._names: dict[str, str] = {}  # A cache of queue names by URL, because every request has one.

@@ -19,6 +19,8 @@ class SqsLimits(msgspec.Struct, frozen=True, kw_only=True):
     visibility_s_max: int = 43_200
     wait_s_max: int = 20
     fifo_sends_max: int = 0  # Send requests a second to a FIFO queue or to one of its groups; 0: no limit.
+    purge_apart_ms: int = 60_000  # Between two purges of a queue.
+    name_reuse_ms: int = 60_000  # How long the name of a deleted queue cannot be used again.
     seals_queues: bool = False  # New queues have SqsManagedSseEnabled, unless the request says otherwise.
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, final
 from longhall.cluster.rpc.operation import Caller
 from longhall.doors.amqp.errors import AmqpError
 from longhall.doors.stomp.consumption import Consumption
-from longhall.doors.stomp.errors import VERSIONS, StompError, stomp_error
+from longhall.doors.stomp.errors import VERSIONS, StompError, foreign_bytes, stomp_error
 from longhall.doors.stomp.handlers import HANDLERS, connect
 from longhall.doors.stomp.heart_beat import HeartBeats
 from longhall.doors.stomp.publisher import StompPublisher
@@ -130,6 +130,11 @@ class StompConnection(asyncio.Protocol):
             note_tls("stomp", self.peer, data, self._loop.time())
             self.abort()
             return
+        if self.state == NEW and not self.decoder.held_bytes:
+            foreign = foreign_bytes(data)
+            if foreign is not None:
+                self.fail(foreign)
+                return
         try:
             self.decoder.feed(data)
             while not self.is_over:

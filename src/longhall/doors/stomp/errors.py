@@ -14,6 +14,9 @@ from longhall.doors.amqp.errors import NAMES, AmqpError, error_of
 from longhall.errors import LonghallError
 
 VERSIONS: Final = "1.0,1.1,1.2"
+WORD_BYTES: Final = 20
+
+_COMMANDS: Final = tuple(b"CONNECT STOMP SEND SUBSCRIBE UNSUBSCRIBE ACK NACK BEGIN COMMIT ABORT DISCONNECT".split())
 
 
 @final
@@ -28,6 +31,15 @@ class StompError(Exception):
         self.body = body
         self.closes = closes
         self.headers = headers or []
+
+
+def foreign_bytes(data: bytes) -> StompError | None:
+    """An error if the first bytes of a connection begin no frame: the rest of one would be waited for in vain."""
+    word = data.lstrip(b"\r\n\0 ")[:WORD_BYTES].split(b"\n", 1)[0].rstrip(b"\r ")
+    if any(command.startswith(word) for command in _COMMANDS):
+        return None
+    said = "This port speaks STOMP, and the client does not: it begins with"
+    return StompError("Malformed frame", f"{said} {word.decode('latin-1')!a}\n", closes=True)
 
 
 def stomp_error(error: AmqpError | LonghallError) -> StompError:

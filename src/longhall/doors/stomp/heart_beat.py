@@ -72,8 +72,10 @@ class HeartBeats:
     def _check(self) -> None:
         if not self._receive_s:
             return
-        silent_s = self._loop.time() - self.received_s
-        if silent_s > SILENT_INTERVALS_MAX * self._receive_s and not self.is_paused:
-            self._lost()
-            return
-        self._timers[-1] = self._loop.call_later(self._receive_s, self._check)
+        left_s = self.received_s + SILENT_INTERVALS_MAX * self._receive_s - self._loop.time()
+        if left_s <= 0:
+            if not self.is_paused:
+                self._lost()
+                return
+            left_s = self._receive_s
+        self._timers[-1] = self._loop.call_later(left_s, self._check)
