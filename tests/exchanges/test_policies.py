@@ -63,7 +63,7 @@ def test_only_the_matching_policy_of_the_highest_priority_holds() -> None:
         (policy("p", apply_to="everything"), "apply-to"),
         (policy("p", "("), "no regular expression"),
         (policy("p", operator=True, definition={"dead-letter-exchange": "x"}), "no effect"),
-        (policy("p", operator=True, apply_to="all"), "operator"),
+        (policy("p", operator=True, apply_to="exchanges", definition={"max-length": 1}), "operator"),
     ],
 )
 def test_what_a_policy_cannot_do_is_refused_with_the_reason(wrong: PolicySet, why: str) -> None:

@@ -133,8 +133,8 @@ def check_policy(event: PolicySet) -> None:
         raise _refused(f"apply-to must be one of {', '.join(APPLIES_TO)}")
     if event.apply_to == "streams":
         raise _refused("apply-to streams: no key of a stream is set by a policy")
-    if event.operator and event.apply_to in (ALL, EXCHANGES):
-        raise _refused("an operator policy applies to queues, classic_queues or quorum_queues")
+    if event.operator and event.apply_to == EXCHANGES:
+        raise _refused("an operator policy applies to queues, classic_queues, quorum_queues, or all of them")
     if not -PRIORITY_MAX <= event.priority <= PRIORITY_MAX:
         raise _refused("the priority is no 32-bit integer")
     if not event.definition:
@@ -151,7 +151,7 @@ def _check_key(event: PolicySet, key: str, value: Any) -> None:
         raise _refused(f"'{key}' is not recognised as a policy setting: it would have no effect")
     if event.apply_to == EXCHANGES and key != ALTERNATE:
         raise _refused(f"'{key}' is no setting of exchanges")
-    if event.apply_to not in (ALL, EXCHANGES) and key == ALTERNATE:
+    if key == ALTERNATE and event.apply_to not in (ALL, EXCHANGES):
         raise _refused(f"'{key}' is a setting of exchanges")
     if key == "delivery-limit" and event.apply_to == "classic_queues":
         raise _refused("delivery-limit is a setting of quorum queues")

@@ -135,7 +135,7 @@ class NodeManagement:
     def _close_here(self, name: str, reason: str) -> bool:
         found = [one for one in self._amqp.connections.registered if one.origin.name == name]
         for connection in found:
-            connection.force(f"Closed via management: {reason}" if reason else "Closed via management")
+            connection.force(reason)
         return bool(found)
 
     def _facts(self) -> NodeFacts:
@@ -147,6 +147,8 @@ class NodeManagement:
             ("http/prometheus", node.addresses["prometheus"]),
             ("kafka", node.kafka),
             ("sqs", node.sqs),
+            ("stomp", node.addresses["stomp"]),
+            ("http/web-stomp", node.addresses["stomp_websocket"]),
         )
         return NodeFacts(
             name=self.name,

@@ -415,7 +415,7 @@ class DeliverySelection:
         if candidate.offset != offset or candidate.size_bytes < 0:
             self.outcome.deaths.append(Death(lane.cursor.lane, offset, GONE, attempts, first_ms, None))
             return True
-        if 0 <= candidate.expires_ms <= self._now_ms:
+        if candidate.is_over(self._now_ms, attempts):
             reason = RETENTION if candidate.is_outdated else EXPIRED
         elif attempts and 0 < self._rules.attempts_max <= attempts:
             reason = ATTEMPTS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from longhall.errors import Code
@@ -9,6 +11,11 @@ from longhall.queues.settings import QueueSettings
 
 # An attribute keeps the type that its sender gave: "String", "Number", "Binary" or one of those with ".suffix".
 Attribute = tuple[str, bytes]
+
+
+# Times to live of a message that is delivered at once or never. Only the hall that appends it decides which holds.
+OVER: Final = -2  # No consumer waits: nobody sees the message.
+UNTIL_DELIVERED: Final = -3  # A consumer waits: the message ends when it is given back.
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ DELAYED: Final = "delayed"  # No death: it is not due yet, and hidden until it i
 GONE: Final = "gone"  # The log has lost it: there is nothing to move, but `Died` must be applied.
 
 NEVER_MS: Final = 1 << 62
+UNTIL_DELIVERED_MS: Final = 1  # As the end of a life: it ends with the first delivery, when a consumer gives it back.
 UNREADABLE: Final = -2  # The size of a message that cannot be read at present: nothing may skip or remove it.
 
 
@@ -63,9 +64,9 @@ class Candidate:
         self.due_ms = due_ms  # A message that may be not due yet has an `expires_ms`, NEVER_MS if it has no end.
         self.is_outdated = is_outdated  # True if retention has ended: it has an `expires_ms` in the past.
 
-    def is_over(self, now_ms: int) -> bool:
-        """True if its time to live has ended."""
-        return 0 <= self.expires_ms <= now_ms
+    def is_over(self, now_ms: int, attempts: int = 0) -> bool:
+        """True if its time to live has ended, after so many deliveries."""
+        return 0 <= self.expires_ms <= now_ms and (attempts > 0 or self.expires_ms != UNTIL_DELIVERED_MS)
 
 
 @final

@@ -186,8 +186,8 @@ class Queue:
             found = peek(lane.cursor.lane, offset, 1)
             if found is None:
                 return False
-            if found and found[0].offset == offset and found[0].is_over(now_ms):
-                attempts = leases.attempts[row]
+            attempts = leases.attempts[row]
+            if found and found[0].offset == offset and found[0].is_over(now_ms, attempts):
                 outcome.deaths.append(
                     Death(lane.cursor.lane, offset, EXPIRED, attempts, leases.first_ms[row], found[0])
                 )

@@ -9,7 +9,9 @@ from typing import Any
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.spec import Basic
 
+from tests.clients.amqp.conftest import Connect
 from tests.clients.amqp.test_pika import get, queue
 from tests.clients.conftest import FreshName, eventually
 
@@ -169,3 +171,31 @@ def test_the_delayed_message_exchange(channel: BlockingChannel, fresh_name: Fres
     assert [one[2] for one in found if one is not None] == [b"0", b"-5", b"soon", b"None", b"400"]
     assert found[4] is not None
     assert found[4][1].headers["x-delay"] == -400
+
+
+@pytest.mark.parametrize("of", ["queue", "message"])
+def test_a_time_to_live_of_zero_is_one_delivery_or_none(
+    connect: Connect, channel: BlockingChannel, fresh_name: FreshName, of: str
+) -> None:
+    letters, name = queue(channel, fresh_name("letters")), fresh_name("now-or-never")
+    queue(channel, name, arguments={**letters_to(letters), **({"x-message-ttl": 0} if of == "queue" else {})})
+    properties = pika.BasicProperties(expiration="0" if of == "message" else None)
+    for _ in range(20):
+        channel.basic_publish("", name, b"nobody waits", properties)
+        assert channel.basic_get(name)[0] is None
+    eventually(lambda: count(channel, letters) == 20, "a letter for each")
+    channel.queue_purge(letters)
+
+    consumer = connect().channel()
+    bodies: list[bytes] = []
+
+    def give_back(_: object, method: Basic.Deliver, __: pika.BasicProperties, body: bytes) -> None:
+        bodies.append(body)
+        consumer.basic_nack(method.delivery_tag, requeue=True)
+
+    consumer.basic_consume(name, give_back)
+    for number in range(20):
+        channel.basic_publish("", name, b"%d" % number, properties)
+        while len(bodies) <= number or count(channel, letters) <= number:
+            consumer.connection.process_data_events(0.01)
+    assert bodies == [b"%d" % number for number in range(20)], "each was delivered once"

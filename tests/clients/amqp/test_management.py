@@ -268,7 +268,11 @@ def test_dead_letters_by_policy_and_the_bound_of_an_operator(
     channel.queue_declare(name, arguments={"x-max-length": 50})
     said = {"dead-letter-exchange": "", "dead-letter-routing-key": f"{name}-dead"}
     assert management.put("policies", "/", name, body={"pattern": f"^{name}$", "definition": said}) == 201
-    bound = {"pattern": f"^{name}$", "definition": {"max-length": 1, "overflow": "reject-publish"}}
+    bound = {
+        "pattern": f"^{name}$",
+        "apply-to": "all",
+        "definition": {"max-length": 1, "overflow": "reject-publish"},
+    }
     assert management.put("operator-policies", "/", name, body=bound) == 201
     channel.confirm_delivery()
     channel.basic_publish("", name, b"first")
@@ -314,7 +318,7 @@ def test_connections_channels_and_consumers_are_listed_and_closed(
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
         for _ in range(100):
             connection.process_data_events(time_limit=0.1)
-    assert closed.value.reply_code == 320
+    assert (closed.value.reply_code, closed.value.reply_text) == (320, "CONNECTION_FORCED - enough")
     until(lambda: not mine(), "the connection is gone")
     assert management.delete("connections", "nobody") == 404
 
@@ -372,7 +376,10 @@ def test_health_checks_hold_and_fail(management: Management, hall: Node) -> None
     for check in ("alarms", "local-alarms", "virtual-hosts", "is-in-service", "ready-to-serve-clients"):
         assert management.get("health", "checks", check) == {"status": "ok"}
     assert management.get("aliveness-test", "/") == {"status": "ok"}
-    assert management.get("health", "checks", "protocol-listener", "amqp")["status"] == "ok"
+    for protocol in ("amqp", "amqp091", "amqp0-9-1", "stomp", "stomp1.2", "http", "amqp,stomp"):
+        assert management.get("health", "checks", "protocol-listener", protocol)["status"] == "ok"
+    for protocol in ("amqp1.0", "mqtt", "amqp,mqtt", ""):
+        assert management.ask("GET", "health", "checks", "protocol-listener", protocol).status in (404, 503)
     if not CLUSTER:
         port = hall.amqp.rpartition(":")[2]
         assert management.get("health", "checks", "port-listener", port)["status"] == "ok"
@@ -395,6 +402,7 @@ def test_refusals_have_the_shapes_of_rabbitmq(management: Management, hall: Node
     assert management.ask("PUT", "exchanges", "/", name, body={"type": "none"}).status == 400
     assert management.ask("DELETE", "exchanges", "/", "amq.topic").status == 400
     assert management.ask("PUT", "users", "bob", body={"password": "x"}).status == 400
+    assert management.ask("GET", "parameters", "shovel", "/", "none").status == 404
     assert management.ask("GET", "queues", query="page=1&page_size=501").status == 400
     assert management.ask("POST", "queues", "/", name, "get", body={"count": 0}).status == 400
     assert management.delete("queues", "/", name, query="if-empty=true") == 204

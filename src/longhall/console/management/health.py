@@ -12,6 +12,7 @@ Checks of what cannot happen here (certificates that expire, mirrors that lag) a
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Any, Final, final
 
@@ -30,6 +31,9 @@ from longhall.service.router import Router
 ALIVENESS: Final = "aliveness-test"
 ALIVENESS_WAIT_MS: Final = 2_000
 OK: Final = Reply({"status": "ok"})
+# Tools append a version to a protocol, and each writes it in its own way: amqp091, amqp0-9-1, stomp1.2.
+_WITH_VERSION: Final = re.compile(r"([a-z/-]*?)([0-9][0-9._-]*)?")
+_VERSIONS: Final = {"amqp": ("091",), "stomp": ("10", "11", "12"), "http": ("1", "11")}
 
 
 @final
@@ -74,12 +78,12 @@ class HealthHandlers:
         return _failed("No active listener", missing=int(asked.name), ports=ports)
 
     async def protocol_listener(self, service: Router, asked: Asked) -> Reply:
-        """GET health/checks/protocol-listener/PROTOCOL"""
+        """GET health/checks/protocol-listener/PROTOCOL,PROTOCOL: every one has a listener."""
         known = sorted({protocol for protocol, _, _ in self._node.here(False).facts.listeners})
-        wanted = asked.name.lower()
-        if any(wanted == protocol or protocol.startswith(wanted) for protocol in known):
-            return Reply({"status": "ok", "protocol": asked.name})
-        return _failed("No active listener", missing=asked.name, protocols=known)
+        missing = [one for one in asked.name.split(",") if not _is_spoken(one, known)]
+        if missing:
+            return _failed("No active listener", missing=missing, protocols=known)
+        return Reply({"status": "ok", "protocol": asked.name, "protocols": known})
 
     async def aliveness(self, service: Router, asked: Asked) -> Reply:
         """GET aliveness-test/VHOST: send a message through a queue of its own."""
@@ -93,6 +97,17 @@ class HealthHandlers:
         found = await service.call(ReceiveMessages(queue, 10, wait_ms=ALIVENESS_WAIT_MS), asked.caller)
         await service.call(SettleMessages(queue, [one.receipt for one in found]), asked.caller)
         return OK if found else _failed("the message was not delivered")
+
+
+def _is_spoken(wanted: str, known: list[str]) -> bool:
+    """True if a protocol has a listener, in the version that is named."""
+    parts = _WITH_VERSION.fullmatch(wanted.lower())
+    if parts is None or not parts[1]:
+        return False
+    version = re.sub(r"\D", "", parts[2] or "")
+    if version and version not in _VERSIONS.get(parts[1], ()):
+        return False
+    return any(protocol.startswith(parts[1]) for protocol in known)
 
 
 def _alarms(reports: list[NodeReport], reason: str) -> Reply:

@@ -164,6 +164,10 @@ class OverviewHandlers:
         """GET auth: how the user interface logs in."""
         return Reply({"oauth_enabled": False})
 
+    async def show_parameter(self, service: Router, asked: Asked) -> Reply:
+        """GET parameters/COMPONENT/VHOST/NAME: there is none."""
+        raise LonghallError(Code.UNKNOWN_MESSAGE, f"no parameter '{asked.names[-1]}'")
+
     async def refuse_parameters(self, service: Router, asked: Asked) -> Reply:
         """PUT and DELETE of parameters"""
         said = "there is no component with runtime parameters here: federation and shovels are not those of RabbitMQ"

@@ -57,6 +57,7 @@ def _overview(of: OverviewHandlers) -> tuple[Route, ...]:
         Route("PUT", "global-parameters/*", of.refuse_parameters),
         Route("DELETE", "global-parameters/*", of.refuse_parameters),
         Route("PUT", "cluster-name", of.refuse_parameters),
+        Route("GET", "parameters/*/*/*", of.show_parameter),
         Route("PUT", "parameters/*/*/*", of.refuse_parameters),
         Route("DELETE", "parameters/*/*/*", of.refuse_parameters),
         Route("GET", "extensions", of.extensions),

@@ -37,7 +37,7 @@ from longhall.errors import Code, LonghallError
 from longhall.exchanges.properties import decode_properties, decode_stored, headers_of
 from longhall.names import OUTBOX_SHARD
 from longhall.queues.envelope import RANDOM_BYTES, decode_record, new_message_id
-from longhall.queues.messages import Accepted, Outgoing, WriteBack
+from longhall.queues.messages import OVER, UNTIL_DELIVERED, Accepted, Outgoing, WriteBack
 from longhall.queues.outbox_events import OutboxEntry
 from longhall.queues.outcomes import LENGTH
 from longhall.shards.shard import ALL, Shard
@@ -209,14 +209,26 @@ class Publishing:
                 return None
         return run
 
-    def _for_queue(self, queue: RunningQueue, message: Outgoing) -> Outgoing:
-        """The message with its time to live in this queue: the shorter one of the two."""
+    def _for_queue(self, queue: RunningQueue, message: Outgoing, is_direct: bool = False) -> Outgoing:
+        """The message with its time to live in this queue: the shorter one of the two.
+
+        `is_direct` is True if this hall appends it now, without an outbox or a transaction between.
+        """
         own_ms, queue_ms = message.time_to_live_ms, queue.settings.time_to_live_ms
         if own_ms < 0 and queue_ms != AT_ONCE_MS:
             return message
         lives_ms = min(own_ms, queue_ms) if own_ms >= 0 and queue_ms else own_ms if own_ms >= 0 else queue_ms
         if lives_ms <= AT_ONCE_MS:
-            lives_ms = 0 if self._consumers.would_push(queue) else AT_ONCE_MS
+            return self._at_once(queue, message, is_direct)
+        return msgspec.structs.replace(message, time_to_live_ms=lives_ms)
+
+    def _at_once(self, queue: RunningQueue, message: Outgoing, is_direct: bool) -> Outgoing:
+        """The message for a consumer that waits for it, or for nobody."""
+        waits = self._consumers.would_push(queue)
+        if is_direct:
+            lives_ms = UNTIL_DELIVERED if waits else OVER
+        else:
+            lives_ms = 0 if waits else AT_ONCE_MS
         return msgspec.structs.replace(message, time_to_live_ms=lives_ms)
 
     @property
@@ -263,7 +275,8 @@ class Publishing:
         for queue in run.queues:
             messages = run.messages
             if run.has_lifetimes or queue.settings.time_to_live_ms == AT_ONCE_MS:
-                messages = [self._for_queue(queue, message) for message in messages]
+                is_direct = not queue.settings.wings and not queue.is_away
+                messages = [self._for_queue(queue, message, is_direct) for message in messages]
             if queue.settings.wings or queue.is_away:
                 self._put(queue, run.places, messages, quick)
                 continue

@@ -12,7 +12,8 @@ from longhall.broker.queues.running_queue import EXPIRES, RunningQueue
 from longhall.errors import Code, LonghallError
 from longhall.queues.deduplication import FirstSend, deduplication_id, fingerprint
 from longhall.queues.envelope import ATTEMPTS, encode_record, group_text
-from longhall.queues.messages import Accepted, Outgoing
+from longhall.queues.messages import OVER, UNTIL_DELIVERED, Accepted, Outgoing
+from longhall.queues.outcomes import UNTIL_DELIVERED_MS
 from longhall.queues.retry import retry_delay_ms
 from longhall.records.record import Record
 from longhall.records.seal import TAG_BYTES
@@ -114,6 +115,10 @@ def end_of_life(queue: RunningQueue, time_to_live_ms: int, due_ms: int, now_ms: 
     """When a message expires that asks for this time to live (-1: the queue's); 0: never. It begins when it is due."""
     lives_ms = time_to_live_ms if time_to_live_ms >= 0 else queue.settings.time_to_live_ms
     expires_ms = max(due_ms, now_ms) + lives_ms if lives_ms > 0 else 0
+    if time_to_live_ms == OVER:
+        expires_ms = max(due_ms, now_ms)
+    elif time_to_live_ms == UNTIL_DELIVERED:
+        expires_ms = 0 if due_ms else UNTIL_DELIVERED_MS
     if expires_ms:
         queue.expiry = EXPIRES
     return expires_ms
