@@ -117,6 +117,9 @@ def test_another_protocol_at_the_port(hall: Run, node: Node) -> None:
     refused(hall("cluster", "status", "--address", node.bootstrap), Exit.REFUSED, "does not speak HTTP")
     for address in (node.http, node.sqs):
         refused(hall("topic", "list", "--address", address), Exit.REFUSED, "speaks HTTP", "Kafka")
+    refused(hall("topic", "list", "--address", node.amqp), Exit.REFUSED, "speaks AMQP", "Kafka")
+    refused(hall("topic", "list", "--address", node.stomp), Exit.REFUSED, "speaks STOMP", "Kafka")
+    refused(hall("queue", "list", "--address", node.amqp), Exit.REFUSED, "not Longhall's HTTP API")
 
 
 def test_dead_letters_of_a_queue_that_has_none(hall: Run) -> None:

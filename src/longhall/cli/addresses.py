@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 DEFAULT_HTTP: Final = "127.0.0.1:8080"
 PROBE_S: Final = 1.0
+# What doors answer to a request of HTTP begins with:
+_PROTOCOLS: Final = {b"HTTP": "HTTP", b"AMQP": "AMQP", b"ERRO": "STOMP"}
 
 
 def parse_kafka_address(text: str) -> Address:
@@ -89,14 +91,15 @@ def unreachable(address: Address) -> CommandError:
     )
 
 
-def speaks_http(address: Address) -> bool:
-    """True if what listens there answers a request of HTTP: another door than Kafka's."""
+def protocol_at(address: Address) -> str:
+    """The protocol of what answers there, if it is another than Kafka's; empty if nothing answers."""
     import socket
 
     try:
         with socket.create_connection(address, PROBE_S) as connection:
             connection.settimeout(PROBE_S)
-            connection.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
-            return connection.recv(5) == b"HTTP/"
+            connection.sendall(b"HEAD / HTTP/1.0\r\n\r\n\0")  # A frame of STOMP ends with a NUL.
+            first = connection.recv(5)
     except OSError:
-        return False
+        return ""
+    return _PROTOCOLS.get(first[:4], "another protocol") if first else ""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import typer
 
-from longhall.cli.addresses import parse_kafka_address, speaks_http, unreachable, untrusted
+from longhall.cli.addresses import parse_kafka_address, protocol_at, unreachable, untrusted
 from longhall.cli.exits import CommandError, Exit, explain
 from longhall.cli.profiles import find_address, find_security
 from longhall.client.hall import Hall
@@ -44,9 +44,10 @@ async def _converse(
     except Unreachable as failure:
         if isinstance(failure.__cause__, ssl.SSLError):
             raise untrusted(place, failure.__cause__) from None
-        if speaks_http(place):
+        other = protocol_at(place)
+        if other:
             raise CommandError(
-                f"what answers at {place} speaks HTTP and not Kafka's protocol: give the Kafka address with --address"
+                f"what answers at {place} speaks {other} and not Kafka's: give the Kafka address with --address"
             ) from None
         raise unreachable(place) from None
     try:
