@@ -224,7 +224,8 @@ def test_administrators_of_kafka_manage_scram_users(secured: tuple[Node, Adminis
         (ScramMechanism.SCRAM_SHA_512, "SCRAM-SHA-512"),
     ):
         info = ScramCredentialInfo(mechanism, 8192)
-        put = UserScramCredentialUpsertion("made-by-kafka", info, b"kafka password", b"salt")  # As short as Kafka has it.
+        short = b"salt"  # As short as Kafka has it.
+        put = UserScramCredentialUpsertion("made-by-kafka", info, b"kafka password", short)
         admin.alter_user_scram_credentials([put])["made-by-kafka"].result(20)
         assert admin_of(sasl(node, "made-by-kafka", "kafka password", name)).list_topics(timeout=10)
     found = admin.describe_user_scram_credentials(["made-by-kafka"])["made-by-kafka"].result(20)

@@ -15,10 +15,9 @@ from longhall.cli.addresses import parse_http_address, unreachable, untrusted, w
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.profiles import HttpTarget, find_http
 from longhall.client.tls import http_connection
-from longhall.console.api.asked import BYTES, JSON
+from longhall.console.api.asked import BYTES, JSON, PREFIX
 from longhall.console.api.content_digest import digest_value, verify_digest
 from longhall.console.api.refusals import ApiRefusal
-from longhall.console.api.service import QueueDialect
 from longhall.errors import LonghallError
 
 TIMEOUT_S: Final = 30.0
@@ -117,7 +116,7 @@ class ApiClient:
         query: Mapping[str, object] | None,
         wait_s: float,
     ) -> bytes:
-        target = QueueDialect.prefix + path + (f"?{urlencode(query)}" if query else "")
+        target = PREFIX + path + (f"?{urlencode(query)}" if query else "")
         headers = {"Want-Content-Digest": f"{_DIGEST}=1"}
         if body is not None:
             headers |= {"Content-Type": kind, "Content-Digest": digest_value(_DIGEST, body)}

@@ -40,7 +40,7 @@ from longhall.errors import Code, LonghallError
 from longhall.front.audit import ADMINISTRATIVE, AuditTrail
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
 from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
-from longhall.front.permissions import AccessModel, Explanation, Need, Permissions, RequestOrigin
+from longhall.front.permissions import AccessModel, AccessRefused, Explanation, Need, Permissions, RequestOrigin
 from longhall.front.queue_policy import ACCOUNT, PolicyCaller, PolicyVerdict, verdict
 from longhall.front.roles import ADMINISTRATOR
 from longhall.queues.messages import QueueView
@@ -65,17 +65,6 @@ _AUDITED: Final = frozenset(
 _log = logging.getLogger("longhall.access")
 
 Selection = Callable[[Any], Any]
-
-
-class AccessRefused(LonghallError):
-    """A refusal for want of a permission. Of what is `hidden` the caller must not know whether it exists."""
-
-    def __init__(self, user: str, need: Need, hidden: bool) -> None:
-        who = f"user '{user}'" if user else "a client that has not authenticated"
-        super().__init__(Code.ACCESS_REFUSED, f"{who} has no permission to {need.action} {need.kind} '{need.name}'")
-        self.need = need
-        self.user = user
-        self.hidden = hidden
 
 
 @final

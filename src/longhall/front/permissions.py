@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, final
 
 from longhall.directory.access_rules import EVERY_NAME, EVERYONE, ROLE, USER, AccessAction, AccessRule, Kind, Pattern
+from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import names_of
 from longhall.front.roles import ADMINISTRATOR, ROLES
 
@@ -68,6 +69,17 @@ class Need(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.action} {self.kind}:{self.name}"
+
+
+class AccessRefused(LonghallError):
+    """A refusal for want of a permission. Of what is `hidden` the caller must not know whether it exists."""
+
+    def __init__(self, user: str, need: Need, hidden: bool) -> None:
+        who = f"user '{user}'" if user else "a client that has not authenticated"
+        super().__init__(Code.ACCESS_REFUSED, f"{who} has no permission to {need.action} {need.kind} '{need.name}'")
+        self.need = need
+        self.user = user
+        self.hidden = hidden
 
 
 class RequestOrigin(NamedTuple):

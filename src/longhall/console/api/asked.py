@@ -13,6 +13,7 @@ import msgspec
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
 
+PREFIX: Final = "/api/v1/"  # Of every path of the API.
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 

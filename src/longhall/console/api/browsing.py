@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -15,7 +15,9 @@ from longhall.console.api.settings import Fields, understood_settings
 from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Page
 from longhall.service.queue_operations import ForkQueue, ListLeases, PeekMessages, RewindQueue, SearchMessages
-from longhall.service.router import Router
+
+if TYPE_CHECKING:
+    from longhall.service.router import Router
 
 PEEK_MAX: Final = 1000  # Messages of one page; fewer if they are large.
 

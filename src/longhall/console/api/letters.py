@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
@@ -23,7 +23,9 @@ from longhall.errors import Code, LonghallError
 from longhall.queues.messages import Attempt, Letter, MoveTask
 from longhall.queues.redrive import CHOSEN_MAX, RATE_MAX
 from longhall.service.queue_operations import CancelMove, EditLetter, ListLetters, ListMoves, ReadLetter, StartMove
-from longhall.service.router import Router
+
+if TYPE_CHECKING:
+    from longhall.service.router import Router
 
 
 class LetterPlace(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

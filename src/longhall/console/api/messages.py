@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -32,7 +32,9 @@ from longhall.service.queue_operations import (
     SettleMessages,
     SettleWithSends,
 )
-from longhall.service.router import Router
+
+if TYPE_CHECKING:
+    from longhall.service.router import Router
 
 COUNT_MAX: Final = 100  # Messages of one reply,
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024  # and fewer if their largest possible sizes add up to more than this.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -28,7 +28,9 @@ from longhall.service.queue_operations import (
     PurgeQueue,
     SwitchQueue,
 )
-from longhall.service.router import Router
+
+if TYPE_CHECKING:
+    from longhall.service.router import Router
 
 PAGE_MAX: Final = 1000
 SLICE_QUEUES: Final = 25  # Measured per turn of the loop.

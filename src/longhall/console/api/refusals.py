@@ -9,7 +9,7 @@ import msgspec
 
 from longhall.console.http import Response
 from longhall.errors import GROUP_NOT_READY, KEY_REFUSALS, Code, LonghallError
-from longhall.front.guard import AccessRefused
+from longhall.front.permissions import AccessRefused
 
 
 class ApiRefusal(msgspec.Struct):

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from longhall.console.api.asked import BYTES, JSON, Asked, Reply
+from longhall.console.api.asked import BYTES, JSON, PREFIX, Asked, Reply
 from longhall.console.api.content_digest import digest_header, verify_digest, wanted_digest
 from longhall.console.api.refusals import ApiRefusal, refuse
 from longhall.console.api.throttling import ApiThrottling
@@ -86,7 +86,7 @@ class Dialect(Protocol):
 class QueueDialect:
     """The dialect of the HTTP API of queues. Without authentication a client is known by its address."""
 
-    prefix = "/api/v1/"
+    prefix = PREFIX
 
     def __init__(self, authentication: DoorAuthentication | None = None) -> None:
         self._authentication = authentication

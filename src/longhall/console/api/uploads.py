@@ -9,7 +9,7 @@ A message is not visible until its upload is finished. An unfinished upload expi
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -19,7 +19,9 @@ from longhall.console.api.messages import MessageFields, outgoing_of, sent_one
 from longhall.errors import Code, LonghallError
 from longhall.queues.chunks import CHUNK_BYTES, CHUNKS_MAX
 from longhall.service.queue_operations import AbortUpload, AddUploadPart, BeginUpload, FinishUpload, ReadPart
-from longhall.service.router import Router
+
+if TYPE_CHECKING:
+    from longhall.service.router import Router
 
 _DIGITS_MAX: Final = 6
 

@@ -7,7 +7,7 @@ from typing import Final, final
 from longhall.directory.access_rules import AccessAction, Kind
 from longhall.errors import KEY_REFUSALS, Code, LonghallError
 from longhall.exchanges.names import names_of
-from longhall.front.guard import AccessRefused
+from longhall.front.permissions import AccessRefused
 
 REPLY_SUCCESS: Final = 200
 NO_ROUTE: Final = 312

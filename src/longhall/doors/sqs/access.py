@@ -5,7 +5,7 @@ from __future__ import annotations
 from longhall.doors.sqs.door import Door
 from longhall.doors.sqs.wire import faults
 from longhall.doors.sqs.wire.faults import SqsError
-from longhall.front.guard import AccessRefused
+from longhall.front.permissions import AccessRefused
 
 
 def denied(error: AccessRefused, action: str, door: Door) -> SqsError:

@@ -33,9 +33,9 @@ from longhall.errors import LonghallError
 from longhall.front.admission import Budget
 from longhall.front.calls import HttpCall, HttpGate
 from longhall.front.connection_registry import ConnectionRegistry
-from longhall.front.guard import AccessRefused
 from longhall.front.http import HttpConnection, factory_of
 from longhall.front.identity import ANONYMOUS, Principal, is_encrypted
+from longhall.front.permissions import AccessRefused
 from longhall.front.refused_requests import RefusedRequests
 from longhall.front.timeouts import Timeouts
 from longhall.meters import Histogram
