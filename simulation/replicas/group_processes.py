@@ -10,6 +10,8 @@ import asyncio
 from functools import partial
 from typing import Final, final
 
+import msgspec
+
 from longhall.broker.hall import Hall
 from longhall.coordination.ports import ReplicationGroup
 from longhall.node.assembly import Node
@@ -40,7 +42,9 @@ class GroupProcesses:
         cluster_node.group_directory.on_wings = partial(self._want, number)
         cluster_node.group_directory.look_s = self._chance.choice(LOOKS_S)
         cluster_node.group_directory.start()
-        node.doors.sqs.door.reuse_ms = 0  # Names that are used again at once are what the reconciler may stumble over.
+        door = node.doors.sqs.door
+        # Names that are used again at once are what the reconciler may stumble over.
+        door.limits = msgspec.structs.replace(door.limits, name_reuse_ms=0)
 
     def _want(self, node: int, wings: list[ReplicationGroup]) -> None:
         self._wanted[node] = {wing.name: wing for wing in wings}

@@ -119,12 +119,12 @@ def test_another_protocol_at_the_port(hall: Run, node: Node) -> None:
         refused(hall("topic", "list", "--address", address), Exit.REFUSED, "speaks HTTP", "Kafka")
     for address, protocol in ((node.amqp, "AMQP"), (node.stomp, "STOMP")):
         refused(hall("topic", "list", "--address", address), Exit.REFUSED, f"speaks {protocol}", "Kafka")
+    refused(hall("queue", "list", "--address", node.amqp), Exit.REFUSED, "not Longhall's HTTP API")
 
 
 def test_an_address_without_a_port(hall: Run) -> None:
     refused(hall("queue", "list", "--address", "localhost"), Exit.USAGE, "like 127.0.0.1:8080\n")
     refused(hall("topic", "list", "--address", "localhost"), Exit.USAGE, "like 127.0.0.1:9092\n")
-    refused(hall("queue", "list", "--address", node.amqp), Exit.REFUSED, "not Longhall's HTTP API")
 
 
 def test_dead_letters_of_a_queue_that_has_none(hall: Run) -> None:
