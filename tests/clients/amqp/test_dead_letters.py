@@ -77,6 +77,23 @@ def test_a_queue_that_dead_letters_to_itself(channel: BlockingChannel, fresh_nam
         channel.basic_reject(received[0].delivery_tag, requeue=False)
 
 
+def test_a_history_counts_if_a_dead_letter_had_it(channel: BlockingChannel, fresh_name: FreshName) -> None:
+    """A program that publishes a dead letter again goes on counting; a made-up history is left out."""
+    dead, name = queue(channel, fresh_name("dead")), fresh_name("work")
+    queue(channel, name, arguments=letters_to(dead))
+    made_up = {"x-death": [{"queue": "elsewhere", "reason": "expired", "random": number} for number in range(5)]}
+    properties = pika.BasicProperties(headers=made_up)
+    for attempt in range(1, 4):
+        channel.basic_publish("", name, b"x", properties)
+        received = get(channel, name, auto_ack=False)
+        assert received is not None
+        channel.basic_reject(received[0].delivery_tag, requeue=False)
+        letter = get(channel, dead)
+        assert letter is not None
+        properties = letter[1]
+        assert deaths(properties) == [(name, "rejected", attempt)]
+
+
 def test_the_reasons_maxlen_and_expired_with_every_copy(channel: BlockingChannel, fresh_name: FreshName) -> None:
     exchange, dead, also = fresh_name("dlx"), fresh_name("dead"), fresh_name("also")
     channel.exchange_declare(exchange, "fanout")

@@ -376,6 +376,10 @@ def test_health_checks_hold_and_fail(management: Management, hall: Node) -> None
     for check in ("alarms", "local-alarms", "virtual-hosts", "is-in-service", "ready-to-serve-clients"):
         assert management.get("health", "checks", check) == {"status": "ok"}
     assert management.get("aliveness-test", "/") == {"status": "ok"}
+    context = management.get("overview")["contexts"][0]
+    fields_of(context, "node description path port")
+    assert management.get("healthchecks", "node", context["node"]) == {"status": "ok"}
+    assert management.ask("GET", "healthchecks", "node", "nobody").status in (400, 404)
     for protocol in ("amqp", "amqp091", "amqp0-9-1", "stomp", "stomp1.2", "http", "amqp,stomp"):
         assert management.get("health", "checks", "protocol-listener", protocol)["status"] == "ok"
     for protocol in ("amqp1.0", "mqtt", "amqp,mqtt", ""):

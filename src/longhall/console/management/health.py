@@ -60,6 +60,12 @@ class HealthHandlers:
         trouble = await self._node.trouble()
         return OK if trouble is None else _failed(trouble)
 
+    async def node_in_service(self, service: Router, asked: Asked) -> Reply:
+        """GET healthchecks/node/NAME"""
+        if all(report.facts.name != asked.name for report in await self._node.everywhere(False)):
+            raise LonghallError(Code.UNKNOWN_MEMBER, f"no node '{asked.name}'")
+        return await self.in_service(service, asked)
+
     async def virtual_hosts(self, service: Router, asked: Asked) -> Reply:
         """GET health/checks/virtual-hosts"""
         try:

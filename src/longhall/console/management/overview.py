@@ -81,7 +81,7 @@ class OverviewHandlers:
             "statistics_db_event_queue": 0,
             "node": self._node.name,
             "listeners": [listener for report in reports for listener in _listeners(report.facts)],
-            "contexts": [],
+            "contexts": [context for report in reports for context in _contexts(report.facts)],
         }
         return shown(asked, row)
 
@@ -225,4 +225,21 @@ def _listeners(facts: NodeFacts) -> list[dict[str, Any]]:
     return [
         {"node": facts.name, "protocol": protocol, "ip_address": address, "port": port, "socket_opts": {}}
         for protocol, address, port in facts.listeners
+    ]
+
+
+def _contexts(facts: NodeFacts) -> list[dict[str, Any]]:
+    """The management API of a node, as RabbitMQ lists its web applications."""
+    return [
+        {
+            "node": facts.name,
+            "description": "RabbitMQ Management",
+            "path": "/",
+            "ip": address,
+            "port": str(port),
+            "ssl_opts": [],
+            "cowboy_opts": "[]",
+        }
+        for protocol, address, port in facts.listeners
+        if protocol == "http"
     ]

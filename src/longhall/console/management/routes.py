@@ -76,6 +76,7 @@ def _health(of: HealthHandlers) -> tuple[Route, ...]:
         Route("GET", "health/checks/port-listener/*", of.port_listener),
         Route("GET", "health/checks/protocol-listener/*", of.protocol_listener),
         Route("GET", "healthchecks/node", of.in_service),
+        Route("GET", "healthchecks/node/*", of.node_in_service),
         Route("GET", "aliveness-test/*", of.aliveness),
         *(Route("GET", f"health/checks/{check}", of.fulfilled) for check in CHECKS_FULFILLED),
     )

@@ -5,6 +5,9 @@
                                        exchange, routing-keys, original-expiration
     x-first-death-*, x-last-death-*    queue, reason and exchange of the first and of the last death
 
+A history that a client sends along counts if a dead letter had it: programs publish dead letters again, with their
+headers.
+
 A message that would come back to a queue in which it died before, and that no consumer has rejected since, is dropped:
 it would go round for ever. The copies and the removal from the queue are one atomic write; a copy for a queue of
 another replication group is in the outbox then.
@@ -57,6 +60,7 @@ from longhall.records.record import Record
 
 CC: Final = "CC"
 DEATHS: Final = "x-death"
+FIRST_DEATH: Final = "x-first-death-queue"  # Every dead letter has it; a history without it was made up by a client.
 REJECTED: Final = "rejected"
 DEATHS_MAX: Final = 64  # Tables of one message; the oldest are dropped.
 _REASONS: Final = {ATTEMPTS: "delivery_limit", LENGTH: "maxlen"}
@@ -169,7 +173,7 @@ def _add_death(
     hall: Hall, headers: HeaderFields, queue: str, reason: str, exchange: str, keys: list[str], properties: Properties
 ) -> list[dict[str, Any]]:
     """Note a death in the headers; returns the tables before it."""
-    before = _tables(headers.get(DEATHS))
+    before = _tables(headers.get(DEATHS)) if FIRST_DEATH in headers else []
     same = [one for one in before if one.get("queue") == queue and one.get("reason") == reason]
     others = [one for one in before if one not in same]
     if same:
