@@ -75,6 +75,23 @@ def note_lanes(hall: Hall, queue: RunningQueue, kind: Kind, positions: Iterable[
     note(hall, queue, [audited(hall, queue, kind, place, MessageInfo(message_id=""), 0) for place in positions])
 
 
+def note_return(
+    hall: Hall,
+    queue: RunningQueue,
+    place: Place,
+    info: MessageInfo,
+    attempt: int,
+    reason: str,
+    consumer: str,
+    until_ms: int,
+) -> None:
+    """Note that a message was returned to the queue, which hides it until `until_ms`."""
+    returned = audited(
+        hall, queue, "returned", place, info, attempt, reason=reason, consumer=consumer, until_ms=until_ms
+    )
+    note(hall, queue, [returned])
+
+
 def audited(
     hall: Hall,
     queue: RunningQueue,

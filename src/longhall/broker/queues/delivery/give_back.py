@@ -9,7 +9,7 @@ the delay begins, and a message without attempts left moves to the dead-letter q
 from __future__ import annotations
 
 from longhall.broker.hall import Hall
-from longhall.broker.queues.audit.audit_log import UNSEEN, audited, audits, note
+from longhall.broker.queues.audit.audit_log import UNSEEN, audits, note_return
 from longhall.broker.queues.dead_letters.dead_lettering import dead_letter, dead_letter_queue_of
 from longhall.broker.queues.delivery.message_lookup import look_up_record
 from longhall.broker.queues.running_queue import RunningQueue
@@ -83,18 +83,8 @@ def _write_records(
     if record is not None:
         info = message_info_of(decode_record(record, returned.lane))
     if audits(queue):
-        record_written = audited(
-            hall,
-            queue,
-            "returned",
-            place,
-            info,
-            attempts,
-            reason=UNSEEN if returned.unseen else "",
-            consumer=consumer,
-            until_ms=returned.visible_ms,
-        )
-        note(hall, queue, [record_written])
+        reason = UNSEEN if returned.unseen else ""
+        note_return(hall, queue, place, info, attempts, reason, consumer, returned.visible_ms)
     if record is not None and queue.settings.retry is not None and returned.visible_ms > returned.at_ms:
         partition = side_topic(hall, queue, RETRY)
         if partition is not None:

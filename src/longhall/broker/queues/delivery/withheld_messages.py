@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
-from longhall.broker.queues.audit.audit_log import UNSEEN, audited, audits, note
+from longhall.broker.queues.audit.audit_log import UNSEEN, audits, note_return
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.write import together, write_queue
 from longhall.errors import Code, LonghallError
@@ -55,16 +55,4 @@ class Withheld:
             write_queue(hall, queue, [returned])
             if audits(queue) and isinstance(record, Record):
                 info = message_info_of(decode_record(record, given.lane))
-                until_ms = returned.visible_ms
-                record_written = audited(
-                    hall,
-                    queue,
-                    "returned",
-                    place,
-                    info,
-                    given.attempts,
-                    reason=UNSEEN,
-                    consumer=self._consumer,
-                    until_ms=until_ms,
-                )
-                note(hall, queue, [record_written])
+                note_return(hall, queue, place, info, given.attempts, UNSEEN, self._consumer, returned.visible_ms)
