@@ -223,6 +223,7 @@ _FOR_ALL: Final = (
     "GET parameters",
     "GET parameters/*",
     "GET parameters/*/*",
+    "GET parameters/*/*/*",
     "GET feature-flags",
     "GET deprecated-features",
     "GET deprecated-features/used",
