@@ -226,20 +226,7 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
             doubt, life.doubt = life.doubt, None
             await _wait_for_record(world, life, coordinator, doubt)
             return None
-        place = await take_place(
-            world,
-            coordinator,
-            options_of(settings),
-            settings.node_id,
-            damaged=life.damaged,
-            source=life.refetch_from,
-            copy_bytes_a_second=settings.copy_bytes_a_second,
-            level_max=settings.feature_level_max,
-            patience_ms=2 * settings.session_timeout_ms,
-            secrets=life.secret_file.secrets,
-            founder=life.wing.hosts[0] if life.wing is not None else NOBODY,
-            is_front=settings.role == FRONT,
-        )
+        place = await _take_place(world, life, coordinator)
         place.root, place.wing, place.repairs = root, life.wing, life.repairs
         life.damaged = life.damaged and not place.fetched
         life.refetch_from = 0
@@ -253,25 +240,52 @@ async def _serve_in_cluster(world: RealWorld, life: Life) -> int | None:
         life.doubt = doubt
         return None
     except LonghallError as error:
-        if isinstance(error, ReplicaFailed) and life.repairs.failed(error) is Remedy.RESTART:
-            _log.error("the state cannot be rebuilt from the disk; the node tries again", extra={"reason": str(error)})
-            await asyncio.sleep(COORDINATOR_PAUSE_S)
-            return None
-        state = await coordinator.shard(CATALOGUE_SHARD)
-        if error.code is not Code.STORAGE_DAMAGED or state is None or life.damaged:
+        if not await _may_repair(life, error, coordinator, place):
             raise
-        others = place is not None and any(node != place.node for node in state.in_sync)
-        if state.leader == NOBODY and not others:
-            raise
-        _log.error("the data is damaged; a full sync from the leader follows", extra={"reason": str(error)})
-        life.damaged = True
-        life.refetch_from = state.leader
         return None
     finally:
         watching.cancel()
         await coordinator.close()
         if coordinator is not root:
             await root.close()
+
+
+async def _take_place(world: RealWorld, life: Life, coordinator: Coordinator) -> JoinState:
+    """Join the cluster, or the wing of this process, after a full sync if the data is damaged."""
+    settings = life.settings
+    assert life.secret_file is not None
+    return await take_place(
+        world,
+        coordinator,
+        options_of(settings),
+        settings.node_id,
+        damaged=life.damaged,
+        source=life.refetch_from,
+        copy_bytes_a_second=settings.copy_bytes_a_second,
+        level_max=settings.feature_level_max,
+        patience_ms=2 * settings.session_timeout_ms,
+        secrets=life.secret_file.secrets,
+        founder=life.wing.hosts[0] if life.wing is not None else NOBODY,
+        is_front=settings.role == FRONT,
+    )
+
+
+async def _may_repair(life: Life, error: LonghallError, coordinator: Coordinator, place: JoinState | None) -> bool:
+    """True if another life may repair the replica: by another try, or by a full sync, for which `life` is prepared."""
+    if isinstance(error, ReplicaFailed) and life.repairs.failed(error) is Remedy.RESTART:
+        _log.error("the state cannot be rebuilt from the disk; the node tries again", extra={"reason": str(error)})
+        await asyncio.sleep(COORDINATOR_PAUSE_S)
+        return True
+    state = await coordinator.shard(CATALOGUE_SHARD)
+    if error.code is not Code.STORAGE_DAMAGED or state is None or life.damaged:
+        return False
+    others = place is not None and any(node != place.node for node in state.in_sync)
+    if state.leader == NOBODY and not others:
+        return False
+    _log.error("the data is damaged; a full sync from the leader follows", extra={"reason": str(error)})
+    life.damaged = True
+    life.refetch_from = state.leader
+    return True
 
 
 async def _wait_for_record(world: RealWorld, life: Life, coordinator: Coordinator, doubt: RecordDoubted) -> None:
