@@ -1,7 +1,7 @@
 """The machine of a single node, with a supervisor that restarts the node whenever it has ended.
 
-A node may end by itself: after a failed sync it must, and on a full disk it may fail to start. It may only end with an
-OSError: any other exception is a bug and ends the run.
+A node may end by itself: after a failed sync it must, and on a full disk or one that fails to read it may fail to
+start. It may only end with an OSError, or a ReplicaFailed for one: any other exception is a bug and ends the run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, final
 
+from longhall.broker.apply import ReplicaFailed
 from longhall.broker.queues.service import QueueService
 from longhall.log.background_jobs import BACKGROUND_JOBS
 from simulation.checkers.violation import Violation
@@ -144,7 +145,7 @@ class Machine:
             await asyncio.wait([stopping], timeout=STOP_S)
             if process.alive and not stopping.done():
                 raise Violation(f"a clean stop took more than {STOP_S} s")
-            if stopping.done() and not isinstance(stopping.exception(), PowerCut | OSError | None):
+            if stopping.done() and not _may_end_with(stopping.exception()):
                 stopping.result()
             self.host.kill()
         finally:
@@ -166,7 +167,7 @@ class Machine:
             self._running = None
             if life.done():
                 self._simulation.trace.note("node ended:", _story(life.exception()))
-                if not isinstance(life.exception(), PowerCut | OSError | None):
+                if not _may_end_with(life.exception()):
                     life.result()
             await asyncio.sleep(self._chance.choice((0.05, 0.2, 1.0)))
 
@@ -174,6 +175,11 @@ class Machine:
         running = await self._starter(world)
         self._running = running
         await running.failed()
+
+
+def _may_end_with(error: BaseException | None) -> bool:
+    """True if the machine may end a node with this: the disk failed, or the power was cut."""
+    return isinstance(error, PowerCut | OSError | None) or (isinstance(error, ReplicaFailed) and error.is_io)
 
 
 def _story(error: BaseException | None) -> str:
