@@ -411,7 +411,7 @@ class AmqpConnection(asyncio.Protocol):
             self._bodies.drop(channel.content)
         channel.abandon()
         self.start(self.leave(channel))
-        self.server.count_error(error.reply)
+        self.server.note_refusal(error)
         class_id, method_id = error.method >> 16, error.method & 0xFFFF
         self.write(
             method_frame(channel.number, methods.CHANNEL_CLOSE, error.reply, error.short_text, class_id, method_id)
@@ -433,7 +433,7 @@ class AmqpConnection(asyncio.Protocol):
         """Close the connection because of an error."""
         if self.is_over or self.is_closing:
             return
-        self.server.count_error(error.reply)
+        self.server.note_refusal(error)
         if self.handshake.state in ("header", "start", "login", "tune") and not self.handshake.tells(error):
             self.close()
             return

@@ -117,6 +117,8 @@ class Publisher:
                 self._refuse(message, answer)
                 acks.pop(channel, None)
                 continue
+            if answer.code is not None:
+                self._connection.server.note_refused("basic.publish", answer.code.value, answer.reason)
             if answer.code is None and not answer.routed and message.is_mandatory:
                 self._return(message)
             if not message.number:

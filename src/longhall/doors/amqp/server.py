@@ -14,10 +14,11 @@ from typing import Final, final
 from longhall.doors.amqp.alarms import Alarms
 from longhall.doors.amqp.connection import AmqpConnection
 from longhall.doors.amqp.declarations import MESSAGE_BYTES_MAX
-from longhall.doors.amqp.errors import CONNECTION_FORCED, AmqpError
+from longhall.doors.amqp.errors import CONNECTION_FORCED, NAMES, AmqpError
 from longhall.doors.amqp.handshake import Handshake
 from longhall.doors.amqp.revoked_consumers import close_revoked
 from longhall.doors.amqp.statistics import ConnectionOrigin, DoorStatistics
+from longhall.doors.amqp.wire.methods import METHODS
 from longhall.errors import LonghallError
 from longhall.exchanges.field_table import encode_table
 from longhall.front.admission import Budget
@@ -26,6 +27,7 @@ from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.identity import ANONYMOUS, Principal
 from longhall.front.origins import Origin
 from longhall.front.rate_limits import RateLimits, unlimited
+from longhall.front.refused_requests import RefusedRequests
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Clock, Entropy, Network
@@ -77,6 +79,7 @@ class AmqpServer:
         )
         self.statistics = DoorStatistics()
         self.failures: Counter[int] = Counter()  # By reply code.
+        self._refused = RefusedRequests("amqp")
         self.properties = encode_table(
             {
                 "capabilities": dict.fromkeys(CAPABILITIES, True),
@@ -189,6 +192,13 @@ class AmqpServer:
         """The random part of a generated name."""
         return urlsafe_b64encode(self._entropy.bytes(NAME_BYTES)).decode().rstrip("=")
 
-    def count_error(self, reply: int) -> None:
-        """Count an error that was sent to a client."""
-        self.failures[reply] += 1
+    def note_refusal(self, error: AmqpError) -> None:
+        """Count an error that is sent to a client, and log it."""
+        self.failures[error.reply] += 1
+        if error.reply != CONNECTION_FORCED:
+            method = METHODS.get(error.method)
+            self.note_refused("connection" if method is None else method.name, NAMES[error.reply], str(error))
+
+    def note_refused(self, request: str, error: str, reason: str) -> None:
+        """Log the refusal of a request."""
+        self._refused.note(request, error, reason, self._loop.time())

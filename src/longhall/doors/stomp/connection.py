@@ -250,13 +250,13 @@ class StompConnection(asyncio.Protocol):
         receipt = frame.headers.get("receipt")
         if receipt is not None and not any(name == "receipt-id" for name, _ in error.headers):
             error.headers.append(("receipt-id", receipt))
-        self.fail(error)
+        self.fail(error, frame.command)
 
-    def fail(self, error: StompError) -> None:
+    def fail(self, error: StompError, command: str = "connection") -> None:
         """Send an ERROR; the connection is closed if it says so."""
         if self.is_over:
             return
-        self.server.errors[error.message] += 1
+        self.server.note_refusal(command, error)
         headers = [("message", error.message), ("content-type", "text/plain"), ("version", VERSIONS), *error.headers]
         self.send("ERROR", headers, error.body.encode("utf-8", "replace"))
         if error.closes:

@@ -62,10 +62,12 @@ class StompPublisher:
             elif answer.code is None:
                 self._connection.send_receipt(message.receipt)
             elif message.receipt:
-                self._connection.fail(_refused(message, answer))
+                self._connection.fail(_refused(message, answer), "SEND")
+            else:
+                self._connection.server.note_refused("SEND", _refused(message, answer))
 
     def _refuse(self, message: SentMessage, answer: Published) -> None:
-        self._connection.fail(stomp_error(self._error(message, answer)))
+        self._connection.fail(stomp_error(self._error(message, answer)), "SEND")
 
     def _error(self, message: SentMessage, answer: Published) -> AmqpError:
         resource = exchange_text(message.publication.exchange, self._connection.host)

@@ -20,6 +20,7 @@ from longhall.front.connection_registry import ConnectionRegistry
 from longhall.front.identity import ANONYMOUS, Principal
 from longhall.front.origins import Origin
 from longhall.front.rate_limits import RateLimits, unlimited
+from longhall.front.refused_requests import RefusedRequests
 from longhall.service.router import Router
 from longhall.service.sessions import Sessions
 from longhall.world.ports import Entropy, Listener, Network
@@ -55,6 +56,7 @@ class StompServer:
         self.published = 0
         self.delivered = 0
         self.errors: Counter[str] = Counter()  # By the message of the ERROR.
+        self._refused = RefusedRequests("stomp")
         self._handshakes = UpgradeHandshakes()
         self._websocket_listener: Listener | None = None
         self._entropy = entropy
@@ -97,6 +99,15 @@ class StompServer:
     def closed(self, connection: StompConnection) -> None:
         """A connection is closed."""
         self.connections.remove(connection)
+
+    def note_refusal(self, command: str, error: StompError) -> None:
+        """Count an ERROR that is sent to a client, and log it."""
+        self.errors[error.message] += 1
+        self.note_refused(command, error)
+
+    def note_refused(self, command: str, error: StompError) -> None:
+        """Log the refusal of a frame."""
+        self._refused.note(command, error.message, error.body.strip(), self._loop.time())
 
     def login(self, user: str, password: str, address: str) -> Principal | None:
         """The principal of a login; ANONYMOUS for every user if the door does not ask, None if it is refused."""
