@@ -1,4 +1,6 @@
-"""Rules of delivery at the doors that push: one by one, and delivery hours, for pika, stomp.py and share consumers."""
+"""Rules of delivery at the doors that push: one by one, delivery hours and positions, for pika, stomp.py and share
+consumers.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from tests.console.api.asking import Asking
 
 WAIT_S = 30.0
 QUIET_S = 1.0
+POSITION = ("partition", "offset", "sequence")
 _numbers = itertools.count(1)
 
 
@@ -62,16 +65,18 @@ class PikaConsumer:
 class StompConsumer(stomp.ConnectionListener):  # type: ignore[misc]
     """Subscribes with acknowledgements of its own."""
 
-    def __init__(self, node: Node, queue: str) -> None:
+    def __init__(self, node: Node, queue: str, asked: dict[str, str] | None = None) -> None:
+        self.headers: list[dict[str, str]] = []
         host, _, port = node.stomp.rpartition(":")
         self._got: list[tuple[str, bytes]] = []
         self._came = threading.Event()
         self._connection = stomp.Connection12([(host, int(port))])
         self._connection.set_listener("messages", self)
         self._connection.connect(wait=True)
-        self._connection.subscribe(f"/amq/queue/{queue}", id="1", ack="client-individual")
+        self._connection.subscribe(f"/amq/queue/{queue}", id="1", ack="client-individual", headers=asked)
 
     def on_message(self, frame: Any) -> None:
+        self.headers.append(frame.headers)
         self._got.append((frame.headers["ack"], frame.body.encode()))
         self._came.set()
 
@@ -112,14 +117,51 @@ class ShareMember:
         self._member.close()
 
 
+def test_an_amqp_consumer_learns_where_messages_are(node: Node, ask: Asking) -> None:
+    plain, fifo = made(ask, {}, "a", "b"), made(ask, {"fifo": True})
+    grouped = [{"body": body, "group": "g", "deduplication_id": body} for body in ("a", "b")]
+    sent = ask.good("POST", f"queues/{fifo}/messages", {"messages": grouped})["messages"]
+    host, _, port = node.amqp.rpartition(":")
+    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
+    found: list[dict[str, int]] = []
+    for queue, wants in ((plain, {"x-longhall-positions": True}), (fifo, {"x-longhall-positions": True})):
+        channel = connection.channel()
+        for _, properties, _ in channel.consume(queue, arguments=wants, inactivity_timeout=WAIT_S):
+            found.append(properties.headers)
+            if len(found) % 2 == 0:
+                break
+        channel.close()
+    assert [set(headers) for headers in found] == [{f"longhall.{word}" for word in POSITION}] * 4
+    assert [headers["longhall.offset"] for headers in found[:2]] == [0, 1]
+    assert [headers["longhall.sequence"] for headers in found[2:]] == [one["sequence"] for one in sent]
+    channel = connection.channel()
+    [(_, properties, _)] = itertools.islice(channel.consume(plain, inactivity_timeout=WAIT_S), 1)
+    assert properties.headers is None
+    channel.close()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="x-longhall-positions"):
+        connection.channel().basic_consume(plain, print, arguments={"x-longhall-positions": "yes"})
+    connection.close()
+
+
+def test_a_stomp_subscription_learns_where_messages_are(node: Node, ask: Asking) -> None:
+    queue = made(ask, {}, "a", "b")
+    consumer = StompConsumer(node, queue, {"x-longhall-positions": "true"})
+    while len(consumer.headers) < 2:
+        consumer.more(WAIT_S)
+    assert [headers["longhall.offset"] for headers in consumer.headers] == ["0", "1"]
+    assert {f"longhall.{word}" for word in POSITION} < set(consumer.headers[0])
+    consumer.close()
+
+
 consumers = pytest.mark.parametrize("consume", [PikaConsumer, StompConsumer, ShareMember])
 
 
 def made(ask: Asking, settings: dict[str, object], *bodies: str) -> str:
     """A queue with these settings and messages."""
-    name = f"rules-{next(_numbers)}"
+    name = f"rules-{next(_numbers)}" + (".fifo" if settings.get("fifo") else "")
     ask.good("POST", "queues", {"name": name, "settings": settings})
-    ask.good("POST", f"queues/{name}/messages", {"messages": [{"body": body} for body in bodies]})
+    if bodies:
+        ask.good("POST", f"queues/{name}/messages", {"messages": [{"body": body} for body in bodies]})
     return name
 
 

@@ -25,6 +25,7 @@ from longhall.queues.messages import Delivery
 
 DELIVERY_COUNT: Final = "x-delivery-count"
 STREAM_OFFSET: Final = "x-stream-offset"
+POSITIONS: Final = "x-longhall-positions"  # Of a consumer that wants to know where messages are.
 _DELIVER: Final = BASIC_DELIVER.to_bytes(4, "big")
 _GET_OK: Final = BASIC_GET_OK.to_bytes(4, "big")
 _NUMBER: Final = Struct(">Q?")  # Delivery tag and redelivered.
@@ -56,6 +57,18 @@ def with_stream_offset(delivery: Delivery, queue: str) -> bytes:
     """The stored properties of a message of a stream, with its offset."""
     address, properties = address_and_properties(delivery, queue, False)
     return address + _with_number(properties, STREAM_OFFSET, delivery.offset)
+
+
+def with_position(delivery: Delivery, queue: str) -> bytes:
+    """The stored properties of a message, with its partition, offset and sequence; the sequence is the offset unless
+    the queue is FIFO.
+    """
+    address, properties = address_and_properties(delivery, queue, False)
+    properties = _with_number(properties, "longhall.partition", delivery.partition)
+    properties = _with_number(properties, "longhall.offset", delivery.offset)
+    sequence = delivery.sequence if delivery.sequence >= 0 else delivery.offset
+    properties = _with_number(properties, "longhall.sequence", sequence)
+    return address + properties
 
 
 def _with_number(raw: bytes, name: str, number: int) -> bytes:

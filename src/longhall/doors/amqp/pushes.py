@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from longhall.broker.queues.consumers.session import PushedMessages
 from longhall.directory.rate_limits import RECEIVE
 from longhall.doors.amqp.channel import Channel
-from longhall.doors.amqp.deliveries import append_delivery, with_stream_offset
+from longhall.doors.amqp.deliveries import append_delivery, with_position, with_stream_offset
 from longhall.doors.amqp.unacknowledged import ChannelConsumer, Unacknowledged
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
@@ -43,6 +43,9 @@ def take_push(connection: AmqpConnection, push: PushedMessages, is_direct: bool)
         consumer.stream.offset = push.deliveries[-1].offset + 1
         for delivery in push.deliveries:
             delivery.amqp = with_stream_offset(delivery, consumer.shown_queue)
+    if consumer.positions:
+        for delivery in push.deliveries:
+            delivery.amqp = with_position(delivery, consumer.shown_queue)
     _deliver(connection, channel, consumer, push.deliveries)
 
 

@@ -23,6 +23,7 @@ class ChannelConsumer:
         "key",
         "no_ack",
         "outstanding",
+        "positions",
         "prefetch",
         "queue",
         "shown_queue",
@@ -41,6 +42,7 @@ class ChannelConsumer:
         self.prefetch = prefetch
         self.outstanding = 0
         self.counts = False
+        self.positions = False  # Deliveries say where the message is.
         self.asked: tuple[bool, int] = (False, 0)  # Exclusive, and priority.
         self.stream: StreamStart | None = None  # Of a stream: where it begins, or goes on at another leader.
         self.early: (

@@ -18,7 +18,7 @@ from longhall.cluster.rpc.operation import Caller
 from longhall.directory.rate_limits import RECEIVE
 from longhall.doors.amqp.acknowledgements import Acknowledgements
 from longhall.doors.amqp.declarations import is_quorum
-from longhall.doors.amqp.deliveries import with_stream_offset
+from longhall.doors.amqp.deliveries import with_position, with_stream_offset
 from longhall.doors.amqp.errors import (
     ACCESS_REFUSED,
     NOT_FOUND,
@@ -219,6 +219,9 @@ class Consumption:
             subscription.consumer.stream.offset = push.deliveries[-1].offset + 1
             for delivery in push.deliveries:
                 delivery.amqp = with_stream_offset(delivery, subscription.consumer.shown_queue)
+        if subscription.consumer.positions:
+            for delivery in push.deliveries:
+                delivery.amqp = with_position(delivery, subscription.consumer.shown_queue)
         for delivery in push.deliveries:
             self._deliver(subscription, delivery)
         if self.pace.limits.active:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from longhall.doors.amqp.acknowledgements import ended_messages
+from longhall.doors.amqp.deliveries import POSITIONS
 from longhall.doors.amqp.virtual_host import has_virtual_host
 from longhall.doors.stomp.destinations import (
     REPLY_PREFIX,
@@ -220,6 +221,7 @@ async def subscribe(connection: StompConnection, frame: StompFrame) -> None:
     name = await ensure_source(connection, destination, frame)
     consumer = connection.consumption.new_consumer(tag, name, mode == AUTO, prefetch)
     consumer.asked = (False, priority)
+    consumer.positions = flag(frame, POSITIONS)
     subscription = StompSubscription(tag, destination, consumer)
     subscription.is_cumulative = mode == CLIENT
     subscription.stream_arguments = stream_arguments_of(frame)

@@ -9,7 +9,7 @@ from longhall.directory.rate_limits import RECEIVE
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.channel import Channel, Content
 from longhall.doors.amqp.declarations import is_quorum
-from longhall.doors.amqp.deliveries import get_frames
+from longhall.doors.amqp.deliveries import POSITIONS, get_frames
 from longhall.doors.amqp.errors import AmqpError, precondition, queue_text
 from longhall.doors.amqp.handlers.queues import REPLY_TO, found, found_unless_stream, named
 from longhall.doors.amqp.publications import publication_of
@@ -120,6 +120,7 @@ async def consume(channel: Channel, arguments: Arguments, content: Content | Non
     queue = hall_name(connection.host, name)
     consumer = ChannelConsumer(tag, connection.new_key(), queue, name, no_ack, channel.prefetch)
     consumer.counts = is_quorum(view.settings)
+    consumer.positions = _wants_positions(fields, queue_text(name, connection.host))
     consumer.asked = (exclusive, priority)
     if is_stream(view.settings):
         consumer.stream = _stream_start(channel, name, no_ack, fields)
@@ -143,6 +144,13 @@ async def consume(channel: Channel, arguments: Arguments, content: Content | Non
     early, consumer.early = consumer.early or [], None
     for push in early:
         connection.push(push)
+
+
+def _wants_positions(fields: dict[str, Any], resource: str) -> bool:
+    wants = fields.get(POSITIONS, False)
+    if not isinstance(wants, bool):
+        raise precondition(f"invalid arg '{POSITIONS}' for {resource}: it must be true or false")
+    return wants
 
 
 def _stream_start(channel: Channel, name: str, no_ack: bool, fields: dict[str, Any]) -> StreamStart:
