@@ -65,6 +65,9 @@ def test_the_preferred_replica_is_elected(three: Cluster) -> None:
     acknowledged(three, ["behind"])
     assert readable(three.bootstrap) == ["before", "behind"]
     assert _voters(three) == sorted(three.nodes)
+    lines = "".join(node.log_file.read_text() for node in three.nodes.values())
+    assert "a leader was elected" in lines
+    assert "the leadership was transferred" in lines
 
 
 def _code(error: KafkaException | None) -> int:

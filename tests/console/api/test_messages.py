@@ -157,6 +157,35 @@ def test_dead_letters_go_back_to_work(ask: Asking, name: str) -> None:
     assert ask("DELETE", "moves/nothing")[1]["code"] == "move-unknown"
 
 
+def test_what_arrives_for_a_deleted_queue_is_a_dead_letter(ask: Asking, name: str) -> None:
+    ask.good("POST", "queues", {"name": name + "-dead"})
+    letters = {"queue": name + "-dead", "attempts_max": 1, "after_delete": True}
+    ask.good("POST", "queues", {"name": name, "settings": {"dead_letters": letters}})
+    ask.good("DELETE", f"queues/{name}")
+    ask.good("POST", f"queues/{name}/messages", {"messages": [{"body": "too late"}]})
+    [late] = ask.good("POST", f"queues/{name}-dead/receive", {"wait_ms": 10_000})["messages"]
+    assert (late["body"], late["dead_letter_source"]) == ("too late", name)
+    assert ask("POST", f"queues/{name}-never/messages", {"messages": [{"body": "x"}]})[1]["code"] == "unknown-queue"
+
+
+def test_a_move_waits_for_room_in_its_target(ask: Asking, name: str) -> None:
+    """The target never has more than its bound; the rest of the move comes as messages are settled."""
+    ask.good("POST", "queues", {"name": name})
+    ask.good("POST", "queues", {"name": name + "-to", "settings": {"messages_max": 2}})
+    bodies = [f"m{number}" for number in range(6)]
+    ask.good("POST", f"queues/{name}/messages", {"messages": [{"body": body} for body in bodies]})
+    ask.good("POST", f"queues/{name}/moves", {"target": name + "-to"})
+    moved: list[str] = []
+    while len(moved) < len(bodies):
+        depth = ask.good("GET", f"queues/{name}-to")["depth"]
+        assert depth["available"] + depth["in_flight"] <= 2
+        got = ask.good("POST", f"queues/{name}-to/receive", {"count": 10, "wait_ms": 10_000})["messages"]
+        assert 0 < len(got) <= 2
+        moved += [message["body"] for message in got]
+        ask.good("POST", f"queues/{name}-to/settle", {"receipts": [message["receipt"] for message in got]})
+    assert moved == bodies
+
+
 def test_an_answer_goes_to_the_reply_queue_and_settles(ask: Asking, queue: str) -> None:
     ask.good("POST", "queues", {"name": queue + "-answers"})
     question = {"body": "2 + 2", "reply_to": queue + "-answers", "correlation_id": "c-1"}
