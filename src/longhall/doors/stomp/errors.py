@@ -38,6 +38,8 @@ def foreign_bytes(data: bytes) -> StompError | None:
     word = data.lstrip(b"\r\n\0 ")[:WORD_BYTES].split(b"\n", 1)[0].rstrip(b"\r ")
     if any(command.startswith(word) for command in _COMMANDS):
         return None
+    if b"\0" in data.partition(b"\n")[2]:
+        return None  # A complete frame with another command, which is refused as such.
     said = "This port speaks STOMP, and the client does not: it begins with"
     return StompError("Malformed frame", f"{said} {word.decode('latin-1')!a}\n", closes=True)
 
