@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from longhall.broker.queues.sending.publication import Publication
 from longhall.cluster.placement import move_operations as moves
 from longhall.cluster.placement import part_operations as parts
+from longhall.cluster.placement import share_operations as shares
 from longhall.cluster.placement import topic_operations as topics
 from longhall.cluster.placement import transaction_operations as transactions
 from longhall.cluster.rpc.operation import Operation
@@ -405,6 +406,12 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     moves.CompleteQueueCopy: INTERNAL,
     parts.MeasureParts: INTERNAL,
     parts.ChangeParts: INTERNAL,
+    shares.ListShareGroups: INTERNAL,
+    shares.ListShareTopics: INTERNAL,
+    shares.DescribeSharePositions: INTERNAL,
+    shares.MoveSharePositions: INTERNAL,
+    shares.DeleteSharePositions: INTERNAL,
+    shares.DeleteShareGroup: INTERNAL,
 }
 
 
