@@ -29,6 +29,7 @@ from longhall.cluster.placement.topic_operations import (
     ListPlacedQueues,
     ListTopics,
     NoteArchived,
+    NoteDeletedQueue,
     RemovePlacedQueue,
     RemoveTopic,
 )

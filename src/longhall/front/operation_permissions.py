@@ -206,6 +206,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     queues.MeasureQueue: _queue(AccessAction.DESCRIBE),
     queues.CountQueue: _queue(AccessAction.DESCRIBE),
     queues.LocateQueue: INTERNAL,
+    queues.CheckRoom: INTERNAL,
     queues.ListDeadLetterSources: _queue(AccessAction.DESCRIBE)._replace(is_listed=True),
     queues.ForkQueue: _several(
         lambda op: [
