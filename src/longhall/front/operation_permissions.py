@@ -390,6 +390,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     topics.RemovePlacedQueue: INTERNAL,
     topics.ListPlacedQueues: INTERNAL,
     topics.NoteArchived: INTERNAL,
+    topics.NoteDeletedQueue: INTERNAL,
     topics.MeasureTopics: INTERNAL,
     topics.MeasureTraffic: INTERNAL,
     transactions.VerifyPartition: INTERNAL,

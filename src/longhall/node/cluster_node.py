@@ -54,6 +54,7 @@ from longhall.cluster.placement.topic_operations import (
     MeasureTopics,
     MeasureTraffic,
     NoteArchived,
+    NoteDeletedQueue,
     RemovePlacedQueue,
     RemoveTopic,
 )
@@ -575,6 +576,7 @@ class ClusterNode:
         broker.also(ListTopics, lambda op, caller: topics.list())
         broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
         broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
+        broker.also(NoteDeletedQueue, lambda op, caller: topics.note_deleted(op.name))
         broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
         broker.also(MeasureTopics, lambda op, caller: sizes_of(self._node.hall, op.names))
         serve_moves(self._node.hall, broker)
