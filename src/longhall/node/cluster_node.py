@@ -166,7 +166,7 @@ class ClusterNode:
             place.member_file.life,
             place.secrets,
             confirming.confirm,
-            spreads=node.settings.default_placement == "spread",
+            default_placement=node.settings.default_placement,
         )
         hall.wings = self.group_directory
         self.group_directory.on_known = self._remember_wings
