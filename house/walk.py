@@ -108,7 +108,10 @@ def _deployed(directory: Path, through: str) -> Iterator[Door]:
 def _command(directory: Path, through: str) -> list[str]:
     data = ["--data", str(directory / "data")]
     if through in ("follower", "group"):
-        return ["cluster", "up", "--nodes", "3", *data]
+        hall = (
+            ["--set", "default_placement=hall"] if through == "follower" else []
+        )  # The leader of the hall carries it out.
+        return ["cluster", "up", "--nodes", "3", *hall, *data]
     doors = [
         word
         for door in ("kafka", "sqs", "amqp", "stomp", "stomp-websocket", "management", "prometheus", "http")

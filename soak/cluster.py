@@ -65,7 +65,9 @@ class Cluster:
     ) -> None:
         self.home = home
         self._has_secret = secret
-        self._settings = settings or {}  # Of every node, beside those of its membership.
+        # Of every node, beside those of its membership. What is created without a placement is in the hall, whose
+        # leader the faults of most tests are for.
+        self._settings = {"default_placement": "hall", **(settings or {})}
         self.field = field
         self.session_ms = session_ms
         self.asleep: set[int] = set()  # Paused nodes, which are not asked for their status.

@@ -5,7 +5,7 @@ address of the last worker, which leads nothing.
 
 With `LONGHALL_TEST_CLUSTER=1` every node of these tests is three: a `longhall cluster up` with a ZooKeeper of its own.
 Each test gets the address of another one, leader or not, for each door. What tests create is spread over replication
-groups; with `LONGHALL_TEST_PLACEMENT=hall` it is in the hall.
+groups, as by default; with `LONGHALL_TEST_PLACEMENT=hall` it is in the hall.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Hosts(Node):
 
     def command(self) -> list[str]:
         words = ["cluster", "up", "--nodes", str(HOSTS), "--free-ports", "--data", str(self.data)]
-        words += ["--set", f"default_placement={PLACEMENT}"]
+        if PLACEMENT != "spread":
+            words += ["--set", f"default_placement={PLACEMENT}"]
         settings = {"--credentials": "credentials=", "--keys": "keys=", "--set": ""}
         for option, value in zip(self.options[::2], self.options[1::2], strict=True):
             words += ["--set", settings[option] + value]

@@ -15,11 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pika
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from longhall.coordination.ensemble import Ensemble
 from longhall.node.addresses import DOORS
 from soak.node import COMMAND
+from tests.cluster.load import sqs_client
 
 READY_SECONDS_MAX = 60.0
 
@@ -96,6 +99,28 @@ def test_a_cluster_survives_down_and_up(ensemble: Ensemble, tmp_path: Path) -> N
         found: list[Any] = consumer.consume(10, 30)
         consumer.close()
         assert [message.value().decode() for message in found] == [str(number) for number in range(10)]
+
+
+def test_every_host_leads_a_share_of_what_clients_create(ensemble: Ensemble, tmp_path: Path) -> None:
+    """Nobody says anything of placements: neither the operator nor the clients."""
+    with running(tmp_path) as told:
+        admin = AdminClient({"bootstrap.servers": told["nodes"][0]["kafka"]})
+        made = [NewTopic("events", num_partitions=6), *(NewTopic(f"log-{at}", num_partitions=1) for at in range(3))]
+        for done in admin.create_topics(made).values():
+            done.result(30)
+        for at in range(6):
+            node = told["nodes"][at % 3]
+            if at < 3:
+                sqs_client(node["sqs"]).create_queue(QueueName=f"sqs-{at}")
+                continue
+            host, port = node["amqp"].rsplit(":", 1)
+            connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
+            connection.channel().queue_declare(f"amqp-{at}", durable=True)
+            connection.close()
+        for prefix in ("events", "log-", "sqs-", "amqp-"):
+            command = [*COMMAND, "cluster", "map", prefix, "--http", told["nodes"][1]["http"], "-o", "json"]
+            rows = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+            assert {row["leader"] for row in rows} == {1, 2, 3}, rows
 
 
 def test_a_single_node_has_no_cluster_status(tmp_path: Path) -> None:

@@ -21,12 +21,22 @@ from longhall.broker.transaction_participant import SettleRequest
 from longhall.broker.transaction_verification import TransactionVerification
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.cluster.placement.group_transactions import CoordinatorSide, GroupSide
+from longhall.cluster.placement.share_positions import PlacedSharePositions, serve_share_positions
 from longhall.cluster.placement.transaction_operations import VerifyPartition
-from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Caller, Operation
+from longhall.cluster.rpc.operation import (
+    NOBODY_IN_PARTICULAR,
+    Caller,
+    Operation,
+    decode_reply,
+    encode_call,
+    encode_reply,
+)
+from longhall.coordination.ports import ReplicationGroup
 from longhall.errors import Code, LonghallError
 from longhall.node.addresses import DOORS
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
+from longhall.service.call_codec import decode_call
 from longhall.world.real.world import real_world
 
 FIRST, SECOND = 1, 2  # The numbers of the wings.
@@ -113,6 +123,21 @@ class ToldWings:
     async def append_in_transaction(self, group: int, batch: TransactionBatch) -> Appended:
         raise AssertionError("these groups have no queues")
 
+    @property
+    def records(self) -> dict[str, ReplicationGroup]:
+        found = [ReplicationGroup(number=number, name=f"wing-{number}", hosts=(1,)) for number in self._processes]
+        return {group.name: group for group in found}
+
+    def call(self, number: int, operation: Operation[Any], *, now: bool = False) -> Pending[Any]:
+        """Have a wing carry out an operation, which goes there in bytes and back."""
+        if number in self.leaderless:
+            return failed(LonghallError(Code.NOT_LEADER if now else Code.NOT_READY, "no leader"))
+        call = decode_call(encode_call(operation))
+        return started(self._answer(operation, self._processes[number].broker.carry_out(call.operation, call.caller)))
+
+    async def _answer(self, operation: Operation[Any], reply: Pending[Any]) -> Any:
+        return decode_reply(operation, encode_reply(await reply))
+
     def _lanes(self, topic: str) -> list[int]:
         found = self._hall.topic(topic)
         return found.options.wings if found is not None else []
@@ -171,7 +196,9 @@ async def hall_and_wings(directory: Path) -> AsyncIterator[HallAndWings]:
         main.hall.wings = all_of_it.told
         coordinator = CoordinatorSide(main.hall, main.kafka_door.transactor)
         main.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
+        main.kafka_door.share_groups.connect(PlacedSharePositions(main.hall, all_of_it.told))
         for number, node in ((FIRST, first), (SECOND, second)):
+            serve_share_positions(node.hall, node.broker)
             node.hall.options = msgspec.structs.replace(node.hall.options, wing=number)
             node.name(broker_of(number), "")
             node.kafka_door.main = cast(GroupClient, all_of_it.way)

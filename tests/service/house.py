@@ -29,6 +29,7 @@ from longhall.cluster.placement.topic_operations import (
     ListPlacedQueues,
     ListTopics,
     NoteArchived,
+    NoteDeletedQueue,
     RemovePlacedQueue,
     RemoveTopic,
 )
@@ -287,7 +288,7 @@ class House:
         GroupSettles(main.hall, self.desk, steps).register(broker)
         ExchangeService(main.hall, self.desk, self.service, steps).register(broker)
         self.queues = Queues(self.service)
-        placed = PlacedQueues(self.reach, partial(placed_queue, main.hall), self.sessions)
+        placed = self.placed = PlacedQueues(self.reach, partial(placed_queue, main.hall), self.sessions)
         self.service.place(placed)
         QueueAdministration(main.hall, self.desk, self.reach, placed).register(broker)
         self.resizer = PlacedResizer(main.hall, self.reach, self.desk.resizer)
@@ -336,6 +337,7 @@ def _group(life: Life, queues: QueueService) -> Router:
     broker.also(ListTopics, lambda op, caller: topics.list())
     broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
     broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
+    broker.also(NoteDeletedQueue, lambda op, caller: topics.note_deleted(op.name))
     broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
     participant = TransactionParticipant(life.hall)
     broker.also(WriteMarkers, lambda op, caller: write_markers(life.hall, op.markers))

@@ -226,6 +226,33 @@ def test_a_channel_limit_holds_over_all_wings() -> None:
     live(play)
 
 
+def test_a_channel_limit_holds_while_it_gets_consumers_in_further_wings() -> None:
+    async def play(house: House) -> None:
+        for share, name in ((1, "q"), (2, "r")):
+            house.reach.share = share
+            await house.queues.create(name, SHARE)
+            await house.send(name, *(b"%d" % number for number in range(10)))
+        client = Client(house)
+        await house.service.dispatch(ops.LimitChannel(client.name, 1, 2))
+        await client.consume("q", key=1)
+        await client.has(2)
+        await client.consume("r", key=2)
+        await asyncio.sleep(2.0)
+        assert len(client.got) == 2, "the first wing has pushed all that the channel may hold"
+        ended = [one.receipt for one in client.got[:1]]
+        await house.service.dispatch(ops.EndHeld("q", client.name, ended, ops.SETTLE, [(~1, 1)]))
+        await client.has(3)
+        assert client.got[2].receipt.startswith("2."), "what was withheld goes to the second one"
+        ended = [one.receipt for one in client.got[1:2]]
+        await house.service.dispatch(ops.EndHeld("q", client.name, ended, ops.SETTLE, [(~1, 1)]))
+        await client.has(4)
+        assert client.got[3].receipt.startswith("1.")
+        await asyncio.sleep(2.0)
+        assert len(client.got) == 4
+
+    live(play)
+
+
 def test_a_consumer_that_wants_to_be_alone_is_or_is_not_there() -> None:
     async def play(house: House) -> None:
         await house.queues.create("q", ANY)

@@ -395,6 +395,26 @@ def test_an_earlier_life_of_a_name_is_not_taken_for_the_queue() -> None:
     live(play)
 
 
+def test_a_node_that_knows_an_earlier_queue_of_the_name_waits_until_it_knows_the_newest() -> None:
+    async def play(house: House) -> None:
+        await house.queues.create("q", QueueSettings(placement="share"))
+        old = house.placed.known("q")
+        await house.queues.delete("q")
+        house.reach.share = 2
+        await house.queues.create("q", QueueSettings(placement="share"))
+        house.reach.leads = False  # As a follower that has not applied the last entries of the catalogue.
+        newest, house.placed._find = house.placed._find, lambda name: old
+        sending = house.queues.send("q", [Outgoing(body=b"1")])
+        await asyncio.sleep(1.0)
+        assert not sending.done
+        house.placed._find = newest
+        assert [one.code for one in await sending] == [None]
+        house.reach.leads = True
+        assert await house.drain("q") == [b"1"]
+
+    live(play)
+
+
 def test_a_wing_that_has_lost_it_is_furnished_anew() -> None:
     async def play(house: House) -> None:
         await house.queues.create("q", ANY)

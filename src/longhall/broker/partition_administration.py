@@ -128,15 +128,15 @@ def movable_topic(hall: Hall, name: str) -> Topic:
     topic = _topic(hall, name)
     refuse_system_topic(name)
     others = len(hall.queues_on(topic.topic_id)) - (owned_queue(hall, topic) is not None)
-    reason = why_it_stays(hall, topic, is_consumed=others > 0)
+    reason = why_it_stays(hall, topic, is_consumed=others > 0, by_itself=False)
     if reason:
         raise LonghallError(Code.INVALID_REQUEST, f"The partitions of '{name}' cannot move: {reason}.")
     return topic
 
 
-def why_it_stays(hall: Hall, topic: Topic, *, is_consumed: bool) -> str:
+def why_it_stays(hall: Hall, topic: Topic, *, is_consumed: bool, by_itself: bool = True) -> str:
     """Why the partitions of a topic cannot move; empty if they can. `is_consumed` says that a queue or share group
-    consumes it, beside the queue that owns it.
+    consumes it, beside the queue that owns it; `by_itself` that nobody has asked for the move.
     """
     options = topic.options
     if topic.name in SYSTEM_TOPICS:
@@ -149,7 +149,7 @@ def why_it_stays(hall: Hall, topic: Topic, *, is_consumed: bool) -> str:
     queue = owned_queue(hall, topic)
     if queue is not None and topic.open and len(topic.partitions) != queue.settings.partitions:
         return "the queue has grown before, and the order of its groups depends on the parts that it has here"
-    if queue is not None and (reason := _why_queue_stays(hall, queue)):
+    if queue is not None and (reason := _why_queue_stays(hall, queue, by_itself)):
         return reason
     if options.archive_required:
         return "it is archived, and the progress of its archive does not move"
@@ -164,13 +164,15 @@ def owned_queue(hall: Hall, topic: Topic) -> QueueEntry | None:
     return entry if entry is not None and entry.owns_topic and entry.topic_id == topic.topic_id else None
 
 
-def _why_queue_stays(hall: Hall, entry: QueueEntry) -> str:
-    """Why a queue cannot move; empty if it can."""
+def _why_queue_stays(hall: Hall, entry: QueueEntry, by_itself: bool) -> str:
+    """Why a queue cannot move; empty if it can. Every queue that AMQP declared may take messages in chunks: it moves
+    when somebody asks for that, as long as it has none (`queue_copy.list_logs`).
+    """
     settings = entry.settings
     amqp = settings.amqp
     if len(set(settings.wings)) > 1:
         return "the queue is in several groups"
-    if settings.whole_bytes_max:
+    if settings.whole_bytes_max and (by_itself or amqp is None):
         return "the queue takes messages in chunks (whole_bytes_max), which stay in their group"
     if settings.parts_max > settings.partitions:
         return "the queue grows (parts_max)"

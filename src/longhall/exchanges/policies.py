@@ -70,6 +70,13 @@ class Policies:
     def __len__(self) -> int:
         return len(self._policies)
 
+    def with_policy(self, event: PolicySet) -> Policies:
+        """These policies and another one."""
+        found = Policies()
+        for one in (*self.rows(False), *self.rows(True), event):
+            found.apply(one)
+        return found
+
     def rows(self, operator: bool) -> list[PolicySet]:
         """The policies, or the operator policies, by virtual host and name."""
         return [one for key, one in sorted(self._policies.items()) if key[0] == operator]

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from longhall.broker.queues.sending.publication import Publication
 from longhall.cluster.placement import move_operations as moves
 from longhall.cluster.placement import part_operations as parts
+from longhall.cluster.placement import share_operations as shares
 from longhall.cluster.placement import topic_operations as topics
 from longhall.cluster.placement import transaction_operations as transactions
 from longhall.cluster.rpc.operation import Operation
@@ -205,6 +206,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     queues.MeasureQueue: _queue(AccessAction.DESCRIBE),
     queues.CountQueue: _queue(AccessAction.DESCRIBE),
     queues.LocateQueue: INTERNAL,
+    queues.CheckRoom: INTERNAL,
     queues.ListDeadLetterSources: _queue(AccessAction.DESCRIBE)._replace(is_listed=True),
     queues.ForkQueue: _several(
         lambda op: [
@@ -388,6 +390,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     topics.RemovePlacedQueue: INTERNAL,
     topics.ListPlacedQueues: INTERNAL,
     topics.NoteArchived: INTERNAL,
+    topics.NoteDeletedQueue: INTERNAL,
     topics.MeasureTopics: INTERNAL,
     topics.MeasureTraffic: INTERNAL,
     transactions.VerifyPartition: INTERNAL,
@@ -405,6 +408,12 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     moves.CompleteQueueCopy: INTERNAL,
     parts.MeasureParts: INTERNAL,
     parts.ChangeParts: INTERNAL,
+    shares.ListShareGroups: INTERNAL,
+    shares.ListShareTopics: INTERNAL,
+    shares.DescribeSharePositions: INTERNAL,
+    shares.MoveSharePositions: INTERNAL,
+    shares.DeleteSharePositions: INTERNAL,
+    shares.DeleteShareGroup: INTERNAL,
 }
 
 

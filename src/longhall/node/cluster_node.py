@@ -46,6 +46,7 @@ from longhall.cluster.placement.part_operations import ChangeParts, MeasureParts
 from longhall.cluster.placement.partition_balancer import PartitionBalancer
 from longhall.cluster.placement.partition_mover import PartitionMover
 from longhall.cluster.placement.placed_resizer import PlacedResizer
+from longhall.cluster.placement.share_positions import PlacedSharePositions, serve_share_positions
 from longhall.cluster.placement.topic_operations import (
     ApplyTopic,
     ListPlacedQueues,
@@ -53,6 +54,7 @@ from longhall.cluster.placement.topic_operations import (
     MeasureTopics,
     MeasureTraffic,
     NoteArchived,
+    NoteDeletedQueue,
     RemovePlacedQueue,
     RemoveTopic,
 )
@@ -164,7 +166,7 @@ class ClusterNode:
             place.member_file.life,
             place.secrets,
             confirming.confirm,
-            spreads=node.settings.default_placement == "spread",
+            default_placement=node.settings.default_placement,
         )
         hall.wings = self.group_directory
         self.group_directory.on_known = self._remember_wings
@@ -182,6 +184,7 @@ class ClusterNode:
         self.resizer = PlacedResizer(hall, self.group_directory, node.queues.resizer)
         node.queues.consumers.join(HallQueueEnds(node.service))
         node.queues.outbox.connect(OutboxCalls(node.service.dispatch))
+        node.kafka_door.share_groups.connect(PlacedSharePositions(hall, self.group_directory))
         QueueAdministration(hall, node.queues, self.group_directory, placed).register(node.broker)
         coordinator = CoordinatorSide(hall, node.kafka_door.transactor, confirming.confirm)
         node.broker.also(VerifyPartition, lambda op, caller: coordinator.verify(op))
@@ -573,9 +576,11 @@ class ClusterNode:
         broker.also(ListTopics, lambda op, caller: topics.list())
         broker.also(RemovePlacedQueue, lambda op, caller: topics.remove_queue(op.name, op.queue_id))
         broker.also(ListPlacedQueues, lambda op, caller: topics.list_queues())
+        broker.also(NoteDeletedQueue, lambda op, caller: topics.note_deleted(op.name))
         broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
         broker.also(MeasureTopics, lambda op, caller: sizes_of(self._node.hall, op.names))
         serve_moves(self._node.hall, broker)
+        serve_share_positions(self._node.hall, broker)
         parts = GroupParts(self._node.hall, self._node.queues.resizer)
         broker.also(MeasureParts, lambda op, caller: parts.measure(op))
         broker.also(ChangeParts, lambda op, caller: parts.change(op))

@@ -183,12 +183,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(ge=1, le=7, description="Messages are refused while fewer nodes of the cluster have everything."),
     ] = 2
     default_placement: Annotated[
-        Literal["spread", "hall"],
+        Literal["spread", "hall"] | None,
         Meta(
             description="Where a cluster of several hosts puts topics and queues whose creator names no placement: the "
-            "main group (hall), which one host leads, or the groups of all hosts (spread): each host leads its share.",
+            "main group (hall), which one host leads, or the groups of all hosts (spread): each host leads its share. "
+            "Without a value, the groups of all hosts from feature level 9 on.",
         ),
-    ] = "hall"
+    ] = None
     balance_automatic: Annotated[
         bool,
         Meta(

@@ -15,6 +15,7 @@ they are what is known since the process leads.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, Final, final
 
 from longhall.errors import Code
@@ -28,6 +29,10 @@ class OutboxListener:
 
     def put(self, stream: int) -> None:
         """A message was written to an outbox."""
+
+    def arrival(self, stream: int, behind: int) -> Awaitable[None] | None:
+        """Done when the messages below this offset have arrived, or a moment later; None if nobody should wait."""
+        return None
 
 
 @final

@@ -76,6 +76,7 @@ class QueueLocation(msgspec.Struct, array_like=True):
     fifo: bool = False
     deduplicates: bool = False
     needs_id: bool = False  # It refuses messages without a deduplication id.
+    refuses_when_full: bool = False
 
 
 entry_encoder = msgspec.msgpack.Encoder()

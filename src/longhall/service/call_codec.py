@@ -9,7 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
-from longhall.cluster.placement import move_operations, part_operations, topic_operations, transaction_operations
+from longhall.cluster.placement import (
+    move_operations,
+    part_operations,
+    share_operations,
+    topic_operations,
+    transaction_operations,
+)
 from longhall.cluster.rpc.operation import NOBODY_IN_PARTICULAR, Call, Caller, Operation
 from longhall.service import (
     access_operations,
@@ -58,6 +64,7 @@ _MODULES: Final = (
     move_operations,
     part_operations,
     partition_operations,
+    share_operations,
 )
 OPERATIONS: Final = [operation for module in _MODULES for operation in operations_of(module)]
 

@@ -131,6 +131,8 @@ class QueueUse(msgspec.Struct, array_like=True):
     ready: int
     consumers: int
     idle_ms: int = 0  # Since the last use, of a queue with an end of use.
+    active_session: str = ""  # With a single active consumer: its session
+    active_consumer: int = 0  # and its key there.
 
 
 class UseQueue(MessageOperation[QueueUse]):

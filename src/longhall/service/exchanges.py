@@ -285,7 +285,14 @@ class ExchangeService:
         if op.counts:
             self._consumers.use(queue)
         await committed(self._hall, queue.shard)
-        return ops.QueueUse(waiting_messages(self._hall, queue), self._consumers.consumer_count(queue), idle_ms)
+        active = self._consumers.active_consumer(queue)
+        return ops.QueueUse(
+            waiting_messages(self._hall, queue),
+            self._consumers.consumer_count(queue),
+            idle_ms,
+            active.session.session_id if active is not None else "",
+            active.key if active is not None else 0,
+        )
 
     async def _remove_queue(self, op: ops.RemoveQueue, caller: Caller) -> int:
         self._hall.known_queue(op.queue)

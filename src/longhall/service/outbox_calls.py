@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, final
 from longhall.broker.pending import Pending
 from longhall.cluster.rpc.operation import Operation
 from longhall.queues.outbox_events import OutboxBatch, QueueLocation
-from longhall.service.queue_operations import DeliverOutbox, LocateQueue
+from longhall.service.queue_operations import CheckRoom, DeliverOutbox, LocateQueue
 
 R = TypeVar("R")
 
@@ -33,3 +33,6 @@ class OutboxCalls:
 
     async def deliver(self, name: str, topic_id: bytes, batch: OutboxBatch) -> int:
         return await self._ask(DeliverOutbox(name, topic_id, batch))
+
+    async def check_room(self, name: str, count: int, size_bytes: int) -> None:
+        await self._ask(CheckRoom(name, count, size_bytes))

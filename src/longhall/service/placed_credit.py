@@ -1,4 +1,5 @@
-"""The credit of a consumer whose queue is in several replication groups: how much of it each group has.
+"""The credit of a consumer whose queue is in several replication groups, and the limit of a channel whose consumers are
+in several: how much of it each group has.
 
     no limit                           every group has it
     credit of at least one a group     divided; what is ended in a group is credit there again
@@ -6,11 +7,15 @@
     a group has used its share         half of what lies idle in others moves to it, so that a client that ends nothing
                                        before it has all it asked for gets that
 
+The limit of a channel is divided evenly, at least one a group. A group that has pushed more than its share when another
+one joins keeps that, and as much is withheld from the others until the client ends it.
+
 Pure: `placed_session` sends what is decided here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Final, final
 
 from longhall.cluster.rpc.operation import Caller
@@ -76,3 +81,67 @@ class PlacedConsumer:
     def _after(self, number: int) -> list[int]:
         at = self._near.index(number) + 1
         return [*self._near[at:], *self._near[:at]]
+
+
+@final
+class ChannelShares:
+    """How many messages of each channel the consumers in each group may hold."""
+
+    def __init__(self) -> None:
+        self._shares: dict[int, dict[int, int]] = {}  # By channel and group; with what is held.
+        self._size: dict[int, int] = {}  # By channel: the even share of a group.
+
+    def granted(self, channel: int, number: int) -> int:
+        """How many messages the consumers of a channel may hold in a group."""
+        return self._shares.get(channel, {}).get(number, 0)
+
+    def divide(self, channel: int, limit: int | None, held: Mapping[int, int]) -> None:
+        """Divide a limit among groups that have pushed so many messages, which the client holds."""
+        self._shares.pop(channel, None)
+        if limit is not None and held:
+            size = self._size[channel] = -(-limit // len(held))
+            self._shares[channel] = {number: max(count, 0) for number, count in held.items()}
+            self._fill(channel, size * len(held))
+
+    def decide_extension(self, channel: int, limit: int, before: Set[int], places: Set[int]) -> dict[int, int]:
+        """What each group should give up for those that join."""
+        size = -(-limit // len(places))
+        found = {number: self.granted(channel, number) - size for number in before}
+        return {number: count for number, count in found.items() if count > 0}
+
+    def gave_up(self, channel: int, number: int, count: int) -> None:
+        """A group has given up so much that it had not used."""
+        self._shares[channel][number] -= count
+
+    def extend(self, channel: int, limit: int, places: Set[int]) -> None:
+        """Give groups that have joined what the others have left."""
+        size = self._size[channel] = -(-limit // len(places))
+        known = self._shares.get(channel, {})
+        self._shares[channel] = {number: known.get(number, 0) for number in sorted(places)}
+        self._fill(channel, size * len(places))
+
+    def grant(self, channel: int, number: int, count: int) -> None:
+        """A group may push so many more, which another one had pushed before a queue moved."""
+        shares = self._shares.get(channel, {})
+        if number in shares:
+            shares[number] += count
+
+    def _fill(self, channel: int, total: int) -> None:
+        """Raise each share to the even one, as far as the total allows."""
+        shares, size = self._shares[channel], self._size[channel]
+        left = max(total - sum(shares.values()), 0)
+        for number, share in shares.items():
+            more = min(max(size - share, 0), left)
+            shares[number] += more
+            left -= more
+
+    def returned(self, channel: int, number: int) -> int:
+        """The client has ended a message of a group: the group that may push one more now."""
+        shares, size = self._shares.get(channel, {}), self._size.get(channel, 0)
+        if shares.get(number, 0) > size:
+            for other, share in shares.items():
+                if share < size:
+                    shares[number] -= 1
+                    shares[other] += 1
+                    return other
+        return number

@@ -101,6 +101,7 @@ class PlacedQueues:
         self._actions: dict[type[Operation[Any]], Callable[[PlacedQueue, Any, Caller], Coroutine[Any, Any, Any]]] = {
             ops.SendMessages: self._send,
             ops.DeliverOutbox: self._deliver,
+            ops.CheckRoom: self._check_room,
             ops.ReceiveMessages: self._receive_messages,
             ops.SettleMessages: self._settle,
             ops.SettleWithSends: self._settle_with_sends,
@@ -176,11 +177,20 @@ class PlacedQueues:
         return await self._groups.call(number, operation, caller, now=now, incarnation=queue.incarnation)
 
     async def _put_there(self, queue: PlacedQueue, error: LonghallError) -> None:
-        """Create the queue in a group that should have it and does not know it. Raises every other error."""
-        if error.code is not Code.UNKNOWN_QUEUE or self.find(queue.name) is None:
+        """Create the queue in a group that should have it and does not know it. Raises every other error.
+
+        Another node than the hall's leader may know an earlier queue of this name, which the group has deleted: the
+        operation has changed nothing, and QUEUE_MOVED makes the router look again.
+        """
+        if error.code is not Code.UNKNOWN_QUEUE:
             raise error
+        is_known = self.find(queue.name) is not None
         if not self._groups.leads:
-            raise LonghallError(Code.NOT_READY, f"The queue '{queue.name}' is not everywhere yet; try again.")
+            if is_known and len(queue.settings.wings) > 1:
+                raise LonghallError(Code.NOT_READY, f"The queue '{queue.name}' is not everywhere yet; try again.")
+            raise LonghallError(Code.QUEUE_MOVED, f"This node does not know the newest queue '{queue.name}' yet.")
+        if not is_known:
+            raise error
         await self._groups.furnish(queue.topic)
 
     def _group_of(self, queue: PlacedQueue, text: str, wrong: Code) -> tuple[int, str]:
@@ -252,6 +262,14 @@ class PlacedQueues:
             return reached if reached <= rows[-1][0] else op.batch.rows[-1][0] + 1
 
         return min(await asyncio.gather(*(deliver(lane, rows) for lane, rows in lanes.items())))
+
+    async def _check_room(self, queue: PlacedQueue, op: ops.CheckRoom, caller: Caller) -> None:
+        """Each group of the queue has its share of the room; it is full if none has any."""
+        groups = queue.settings.wings
+        asked = [self._ask(queue, number, op, caller) for number in groups]
+        refused = [one for one in await asyncio.gather(*asked, return_exceptions=True) if one is not None]
+        if len(refused) == len(groups):
+            raise refused[0]
 
     async def _receive_messages(self, queue: PlacedQueue, op: ops.ReceiveMessages, caller: Caller) -> list[Delivery]:
         wait_ms = op.wait_ms if op.wait_ms >= 0 else queue.settings.wait_ms
@@ -380,9 +398,13 @@ class PlacedQueues:
 
     async def _use(self, queue: PlacedQueue, op: exchange_ops.UseQueue, caller: Caller) -> exchange_ops.QueueUse:
         uses = await self.everywhere(queue, op, caller)
-        # Every group has all consumers of the queue.
+        # Every group has all consumers of the queue, and the same one is first everywhere.
         return exchange_ops.QueueUse(
-            sum(one.ready for one in uses), max(one.consumers for one in uses), min(one.idle_ms for one in uses)
+            sum(one.ready for one in uses),
+            max(one.consumers for one in uses),
+            min(one.idle_ms for one in uses),
+            uses[0].active_session,
+            uses[0].active_consumer,
         )
 
     async def _clear(self, queue: PlacedQueue, op: exchange_ops.ClearQueue, caller: Caller) -> int:

@@ -29,7 +29,7 @@ from longhall.service.exchange_operations import (
     LimitChannel,
     WithdrawCredit,
 )
-from longhall.service.placed_credit import PlacedConsumer
+from longhall.service.placed_credit import ChannelShares, PlacedConsumer
 from longhall.service.placed_queue import AskGroup, PlacedQueue
 from longhall.service.sessions import CREDIT, PAUSE_S, SESSION, SessionLink, SessionStream, start_of_session
 
@@ -160,6 +160,7 @@ class PlacedSession:
         self._ask = ask
         self._sessions: dict[int, GroupSession] = {}
         self._limits: dict[int, int] = {}  # By channel: what all its consumers in groups may hold together.
+        self._limited = ChannelShares()
         self._owed: dict[int, int] = {}  # Credit for consumers that are on their way to a group, by key.
         self._rotation: asyncio.Task[None] | None = None
         link.parts.append(self)
@@ -190,8 +191,9 @@ class PlacedSession:
         near = self._groups.nearest(queue.settings.wings)
         if asked.key in self._owed:
             asked = msgspec.structs.replace(asked, credit=asked.credit + self._owed.pop(asked.key))
+        places = self._places(asked.channel)
         consumer = self.consumers[asked.key] = PlacedConsumer(queue, asked, caller, near)
-        await self._divide(asked.channel)
+        await self._extend(asked.channel, places)
         try:
             # In the order of the lanes: of two consumers that want to be alone the same one is first everywhere.
             for number in queue.settings.wings:
@@ -270,24 +272,34 @@ class PlacedSession:
         await self._divide(channel)
 
     async def _divide(self, channel: int) -> None:
-        """Divide the limit of a channel among the groups in which it has consumers."""
-        calls = [
-            self._groups.call(number, self._limit(self._sessions[number], channel))
-            for number in self._places(channel)
-            if number in self._sessions
-        ]
+        """Divide the limit of a channel anew among the groups in which it has consumers."""
+        groups = [self._sessions[number] for number in sorted(self._places(channel)) if number in self._sessions]
+        held = {one.number: one.count_channel(channel) for one in groups}
+        self._limited.divide(channel, self._limits.get(channel), held)
+        calls = [self._groups.call(one.number, self._limit(one, channel)) for one in groups]
         for call in calls:
             try:
                 await call
             except LonghallError as error:  # The limit is set again before the consumers are added there.
                 _log.debug("a limit is not set in a group", extra={"reason": str(error)})
 
+    async def _extend(self, channel: int, before: set[int]) -> None:
+        """A channel gets its first consumer in further groups, and those before give up what they have not used."""
+        limit, places = self._limits.get(channel), self._places(channel)
+        if limit is None or places == before:
+            return
+        for number, count in self._limited.decide_extension(channel, limit, before, places).items():
+            try:
+                taken = await self._groups.call(number, WithdrawCredit(self.link.session_id, ~channel, count), now=True)
+            except LonghallError:
+                taken = 0
+            self._limited.gave_up(channel, number, taken)
+        self._limited.extend(channel, limit, places)
+
     def _limit(self, group: GroupSession, channel: int) -> LimitChannel:
-        limit = self._limits.get(channel)
-        if limit is None:
-            return LimitChannel(self.link.session_id, channel, None)
-        share = -(-limit // max(len(self._places(channel)), 1))
-        return LimitChannel(self.link.session_id, channel, share - group.count_channel(channel))
+        granted = self._limited.granted(channel, group.number) if channel in self._limits else None
+        left = granted - group.count_channel(channel) if granted is not None else None
+        return LimitChannel(self.link.session_id, channel, left)
 
     def _places(self, channel: int) -> set[int]:
         mine = [one for one in self.consumers.values() if one.asked.channel == channel]
@@ -315,7 +327,11 @@ class PlacedSession:
                 else:
                     self._groups.call(lent, GiveCredit(self.link.session_id, [(key, 1)]))
             if key and ~channel in credits:
-                given[~channel] = given.get(~channel, 0) + 1
+                lent = self._limited.returned(channel, number)
+                if lent == number:
+                    given[~channel] = given.get(~channel, 0) + 1
+                else:
+                    self._groups.call(lent, GiveCredit(self.link.session_id, [(~channel, 1)]))
         return list(given.items()), {key: count for key, count in others.items() if count > 0}
 
     def moved_credit(self, number: int, credits: dict[int, int]) -> None:
@@ -323,7 +339,9 @@ class PlacedSession:
         for key, count in credits.items():
             consumer = self.consumers.get(key)
             if key < 0:
-                self._limits.update({~key: self._limits[~key] + count} if ~key in self._limits else {})
+                if ~key in self._limits:
+                    self._limits[~key] += count
+                    self._limited.grant(~key, number, count)
             elif consumer is None:
                 if len(self._owed) < OWED_MAX:
                     self._owed[key] = self._owed.get(key, 0) + count

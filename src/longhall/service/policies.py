@@ -6,13 +6,15 @@ reply waits for its commit.
 
 from __future__ import annotations
 
-from typing import final
+import asyncio
+from typing import Final, final
 
 import msgspec
 
+from longhall.broker.configuration import IN_THE_HALL
 from longhall.broker.feature_gates import check_exchanges
 from longhall.broker.hall import Hall
-from longhall.broker.queue_policies import queue_type
+from longhall.broker.queue_policies import effective_settings, queue_type
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.measurement import waiting_messages
@@ -20,10 +22,15 @@ from longhall.broker.topic_administration import commit_event
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.events import PolicySet
+from longhall.exchanges.policies import Policies
 from longhall.service import policy_operations as ops
 from longhall.service.local import LocalBroker
+from longhall.service.partition_operations import CancelQueueMove, PlaceQueue
 from longhall.service.queue_operations import ConfigureQueue
 from longhall.service.router import Router
+
+MOVE_S_MAX: Final = 20.0
+MOVE_LOOK_S: Final = 0.05
 
 
 @final
@@ -51,10 +58,35 @@ class PolicyService:
         is_new = topology.policies.find(event.operator, event.host, event.name) is None
         decided = topology.policies.decide_set(event)
         if decided is not None:
+            await self._bring_to_hall(decided, caller)
             before = self._placed_settings()
             await commit_event(self._hall, decided)
             await self._tell(before, caller)
         return is_new
+
+    async def _bring_to_hall(self, event: PolicySet, caller: Caller) -> None:
+        """The hall has the exchanges: queues of other groups whose dead letters would go through one move there first.
+        Raises what such a move is refused with, and NOT_READY if it takes long; the policy is not set then.
+        """
+        deadline_s = asyncio.get_running_loop().time() + MOVE_S_MAX
+        begun: set[str] = set()
+        policies = self._hall.catalogue.exchanges.policies.with_policy(event)
+        while True:
+            names = [queue.entry.name for queue in self._hall.queues.values() if _needs_hall(queue, policies)]
+            if not names:
+                return
+            if asyncio.get_running_loop().time() > deadline_s:
+                for name in begun.intersection(names):
+                    await self._router.dispatch(CancelQueueMove(name), caller)
+                raise LonghallError(
+                    Code.NOT_READY,
+                    f"queues of the policy could not move to the exchanges in time, '{names[0]}' among them; try again",
+                )
+            for name in names:
+                if name not in begun:
+                    begun.add(name)
+                    await self._router.dispatch(PlaceQueue(name, IN_THE_HALL), caller)
+            await asyncio.sleep(MOVE_LOOK_S)
 
     async def _remove(self, op: ops.RemovePolicy, caller: Caller) -> bool:
         decided = self._hall.catalogue.exchanges.policies.decide_remove(op.operator, op.host, op.name)
@@ -118,3 +150,12 @@ class PolicyService:
         kind = queue_type(amqp)
         found = [policies.of_queue(operator, amqp.host, amqp.name, kind) for operator in (False, True)]
         return found[0].name if found[0] is not None else "", found[1].name if found[1] is not None else ""
+
+
+def _needs_hall(queue: RunningQueue, policies: Policies) -> bool:
+    """True for a queue of another group whose dead letters go through an exchange with these policies."""
+    declared = queue.entry.declared
+    if not queue.settings.wings or declared.amqp is None:
+        return False
+    amqp = effective_settings(declared, policies).amqp
+    return amqp is not None and amqp.letters_exchange is not None

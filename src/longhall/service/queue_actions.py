@@ -85,6 +85,7 @@ QUEUE_ACTIONS: Final[dict[type[Operation[Any]], Action]] = dict(
         _on(ops.CancelMove, lambda queues, op, caller: queues.cancel_move(op.task_id, op.queue)),
         _on(ops.ListMoves, lambda queues, op, caller: queues.moves(op.queue)),
         _on(ops.DescribeQueue, lambda queues, op, caller: queues.describe(op.queue)),
+        _on(ops.CheckRoom, lambda queues, op, caller: queues.check_room(op.queue, op.count, op.size_bytes)),
         _on(ops.LocateQueue, lambda queues, op, caller: queues.locate(op.queue)),
         _on(ops.DeliverOutbox, lambda queues, op, caller: queues.take_in(op.queue, op.topic_id, op.batch)),
         _on(ops.ListQueues, lambda queues, op, caller: queues.names(op.prefix)),

@@ -6,7 +6,9 @@ and then the caller gets the reply.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, final
+import asyncio
+import logging
+from typing import Any, Final, Protocol, final
 
 import msgspec
 
@@ -29,12 +31,15 @@ from longhall.broker.feature_gates import (
 )
 from longhall.broker.hall import Hall
 from longhall.broker.partition_administration import check_lanes
+from longhall.broker.pending import Pending
 from longhall.broker.placement import groups_of
+from longhall.broker.queue_policies import effective_settings
 from longhall.broker.queues.delivery.receive_any import WeightedWish
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.rewind import fork_settings
 from longhall.broker.queues.upkeep.side_topics import existing_side_topics
 from longhall.cluster.placement.placement_rules import check_letters, check_queue
+from longhall.cluster.placement.topic_operations import NoteDeletedQueue
 from longhall.cluster.rpc.operation import Caller
 from longhall.errors import Code, LonghallError
 from longhall.queues.audit import SUFFIX as AUDIT
@@ -45,6 +50,8 @@ from longhall.service import queue_operations as ops
 from longhall.service.local import LocalBroker
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.weighted_receive import PlacedWeightedReceive
+
+_log: Final = logging.getLogger("longhall.service")
 
 
 class PlacementAuthority(Protocol):
@@ -61,6 +68,8 @@ class PlacementAuthority(Protocol):
     async def clear(self, name: str, topic_id: bytes, wings: list[int]) -> None: ...
 
     async def clear_queue(self, name: str, queue_id: bytes, wings: list[int]) -> None: ...
+
+    def call(self, number: int, operation: NoteDeletedQueue, *, now: bool = False) -> Pending[None]: ...
 
 
 @final
@@ -106,7 +115,8 @@ class QueueAdministration:
         """Create a queue where the rule of `default_placement` places it: in groups that are led, or in the hall."""
         letters = self._letters(settings)
         able = self._groups.spread()
-        placement = default_placement(len(able), settings.partitions, {}, settings, letters, self._supports)
+        in_force = effective_settings(settings, self._hall.catalogue.exchanges.policies)
+        placement = default_placement(len(able), settings.partitions, {}, in_force, letters, self._supports)
         settings = msgspec.structs.replace(settings, placement=placement)
         groups = [] if placement == IN_THE_HALL else able[: lanes_of(placement, settings.partitions)]
         if placement != IN_THE_HALL and letters is not None and follows_letters(settings, self._supports):
@@ -168,12 +178,24 @@ class QueueAdministration:
         topic = self._hall.catalogue.by_id.get(queue.topic_id) if queue is not None else None
         groups = groups_of(topic.options.wings, topic.options.moves) if topic is not None else []
         await self._queues.delete(op.queue)
+        await self._tell_sources(op.queue, groups)
         if queue is None or not groups:
             return
         if queue.incarnation == queue.topic_id:
             await self._groups.clear(op.queue, queue.topic_id, groups)
         else:
             await self._groups.clear_queue(op.queue, queue.incarnation, groups)
+
+    async def _tell_sources(self, name: str, told: list[int]) -> None:
+        """Tell the groups whose queues send their dead letters to a deleted queue, except those that are told anyhow.
+        A group that does not answer asks by itself, some seconds later.
+        """
+        sources = [self._hall.running_queue(source) for source in self._hall.catalogue.queues.sources(name)]
+        numbers = {number for source in sources if source is not None for number in source.settings.wings} - {*told}
+        calls = [self._groups.call(number, NoteDeletedQueue(name), now=True) for number in sorted(numbers)]
+        for answer in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(answer, LonghallError):
+                _log.debug("a group was not told of a deletion", extra={"queue": name, "reason": str(answer)})
 
     async def _configure(self, op: ops.ConfigureQueue, caller: Caller) -> None:
         view = self._queues.view(op.queue)

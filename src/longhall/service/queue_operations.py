@@ -102,6 +102,13 @@ class LocateQueue(QueueOperation[QueueLocation]):
     """The current incarnation of a queue. UNKNOWN_QUEUE if there is none."""
 
 
+class CheckRoom(MessageOperation[None]):
+    """QUEUE_FULL if a queue has no room for so many messages and bytes now. Nothing is reserved."""
+
+    count: int
+    size_bytes: int
+
+
 class ListDeadLetterSources(QueueOperation[list[str]]):
     """The queues whose dead letters go to this one."""
 

@@ -355,9 +355,17 @@ class QueueService(HallObserver):
         settings = queue.settings
         await committed(self._hall, self._hall.shards[CATALOGUE_SHARD])
         needs_id = settings.delivery == "exactly-once" and settings.deduplication != "content"
+        refuses = settings.when_full == "refuse" and bool(settings.messages_max or settings.bytes_max)
         return QueueLocation(
-            queue.entry.topic_id, settings.message_bytes_max, settings.fifo, queue.deduplicates, needs_id
+            queue.entry.topic_id, settings.message_bytes_max, settings.fifo, queue.deduplicates, needs_id, refuses
         )
+
+    def check_room(self, name: str, count: int, size_bytes: int) -> None:
+        """Raises QUEUE_FULL if a queue has no room for so many messages now."""
+        queue = served_queue(self._hall, name)
+        code = queue.queue.decide_send(count, size_bytes, queue.staging.count)
+        if isinstance(code, Code):
+            raise LonghallError(code, f"'{name}' is full")
 
     async def take_in(self, name: str, topic_id: bytes, batch: OutboxBatch) -> int:
         """Store messages of another group's outbox, each once; the first offset without room, or behind the batch."""

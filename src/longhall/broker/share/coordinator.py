@@ -12,12 +12,8 @@ from typing import Final, final
 from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import Hall
-from longhall.broker.share.cursors import (
-    groups_with_cursors,
-    open_cursor,
-    own_cursors,
-    remove_cursor,
-)
+from longhall.broker.share.cursors import open_cursor
+from longhall.broker.share.positions import HallSharePositions, SharePositions
 from longhall.errors import Code, LonghallError
 from longhall.names import CATALOGUE_SHARD
 from longhall.topics.share_groups import EMPTY, JOIN, LEAVE, Assignment, ShareGroup, ShareGroups, ShareHeartbeat
@@ -36,6 +32,11 @@ class ShareGroupCoordinator:
         self._coordinator = coordinator
         self._groups = ShareGroups()
         self._timer = DeadlineTimer(hall.time, self._tick)
+        self.positions: SharePositions = HallSharePositions(hall)
+
+    def connect(self, positions: SharePositions) -> None:
+        """Set the positions in the topics of other replication groups, before the door opens."""
+        self.positions = positions
 
     def settings_of(self, group_id: str) -> ShareSettings:
         """The settings of a group, whether or not it exists."""
@@ -84,21 +85,25 @@ class ShareGroupCoordinator:
         group = self._groups.find(group_id)
         return group is not None and bool(group.members)
 
-    def find(self, group_id: str) -> ShareGroup | None:
+    def is_remembered(self, group_id: str) -> bool:
+        """True if this is a share group that has members, or had some lately."""
+        return self._groups.find(group_id) is not None
+
+    async def find(self, group_id: str) -> ShareGroup | None:
         """The group of this name; one without members if it has cursors alone. None if there is none."""
         group = self._groups.find(group_id)
-        if group is None and own_cursors(self._hall, group_id):
+        if group is None and await self.positions.topics(group_id):
             return ShareGroup(group_id)
         return group
 
-    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+    async def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
         """All share groups with one of these states and types; an empty filter accepts all."""
         wanted_states = {state.lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         if wanted_types and SHARE not in wanted_types:
             return []
         found = {group.group_id: group.state for group in self._groups.all()}
-        for group_id in groups_with_cursors(self._hall):
+        for group_id in await self.positions.groups():
             found.setdefault(group_id, EMPTY)
         return [
             GroupListing(group_id=group_id, protocol_type=SHARE, state=state, kind=SHARE)
@@ -106,20 +111,20 @@ class ShareGroupCoordinator:
             if not wanted_states or state.lower() in wanted_states
         ]
 
-    def check_empty(self, group_id: str) -> None:
+    async def check_empty(self, group_id: str) -> None:
         """Raises GROUP_UNKNOWN if there is no such group, GROUP_NOT_EMPTY if it has members."""
-        group = self.find(group_id)
+        group = await self.find(group_id)
         if group is None:
             raise LonghallError(Code.GROUP_UNKNOWN, f"Group {group_id} not found.")
         if group.members:
             raise LonghallError(Code.GROUP_NOT_EMPTY, f"Group {group_id} has {len(group.members)} members.")
 
-    def create_empty(self, group_id: str) -> None:
+    async def create_empty(self, group_id: str) -> None:
         """Create a group that does not exist yet, as Kafka does before it sets offsets. GROUP_NOT_EMPTY if it has
         members, GROUP_UNKNOWN if it is a group of another type.
         """
-        if self.find(group_id) is not None:
-            self.check_empty(group_id)
+        if await self.find(group_id) is not None:
+            await self.check_empty(group_id)
             return
         self._check_type(group_id)
         self._groups.find_or_create(group_id)
@@ -129,9 +134,8 @@ class ShareGroupCoordinator:
     async def delete_group(self, group_id: str) -> Code | None:
         """Delete a group without members, with its cursors. A queue that it consumed stays."""
         try:
-            self.check_empty(group_id)
-            for queue in own_cursors(self._hall, group_id):
-                await remove_cursor(self._hall, queue)
+            await self.check_empty(group_id)
+            await self.positions.delete_all(group_id)
         except LonghallError as error:
             return error.code
         self._groups.forget(group_id)

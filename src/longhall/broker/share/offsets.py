@@ -7,7 +7,8 @@ as a queue, because it has other consumers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
@@ -20,18 +21,22 @@ from longhall.queues.events import Purged, QueueEvent, Rewound
 from longhall.topics.share_settings import ShareSettings
 
 
-class SharePosition(NamedTuple):
-    """The position of a group in a partition: the first unsettled offset, and the number of unsettled records."""
+class SharePosition(msgspec.Struct, array_like=True, frozen=True):
+    """The position of a group in a partition: the first unsettled offset, and the number of unsettled records; or why
+    that is not known.
+    """
 
     start_offset: int = -1
     leader_epoch: int = 0
     lag: int = -1
+    code: Code | None = None
+    message: str = ""
 
 
 def position_of(hall: Hall, group_id: str, partition: Partition) -> SharePosition:
-    """The position of a group in a partition; -1 if it has none. NOT_LEADER if another group stores the partition."""
+    """The position of a group in a partition; -1 if it has none, NOT_LEADER if another group stores the partition."""
     if partition.elsewhere:
-        raise LonghallError(Code.NOT_LEADER, "Another replication group stores this partition.")
+        return SharePosition(code=Code.NOT_LEADER, message="Another replication group stores this partition.")
     queue = cursor_of(hall, group_id, partition.topic_id)
     lane = partition.lane
     if queue is None or lane not in queue.queue.state.lanes:

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from longhall.broker.feature_gates import WINGS_LEVEL
+from longhall.broker.configuration import IN_THE_HALL
+from longhall.broker.feature_gates import SPREAD_LEVEL, WINGS_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.pending import Pending, failed
@@ -48,7 +49,7 @@ class GroupDirectory:
         incarnation: int,
         secrets: Secrets,
         *,
-        spreads: bool = False,
+        default_placement: str | None = IN_THE_HALL,
     ) -> None:
         self.records: Mapping[str, ReplicationGroup] = {}
         self.on_wings: Callable[[list[ReplicationGroup]], None] = (
@@ -56,7 +57,7 @@ class GroupDirectory:
         )
         self.on_known: Callable[[list[ReplicationGroup]], None] = _nobody_remembers  # Called with all known wings.
         self._hall = hall
-        self._spreads = spreads
+        self._default_placement = default_placement
         self._session = session
         self._coordinator = coordinator
         self._incarnation = incarnation
@@ -100,7 +101,8 @@ class GroupDirectory:
     @property
     def may_spread(self) -> bool:
         """True if what is created without a placement goes to the wings of hosts."""
-        return self._spreads and self._hall.feature_level >= WINGS_LEVEL
+        level = SPREAD_LEVEL if self._default_placement is None else WINGS_LEVEL
+        return self._default_placement != IN_THE_HALL and self._hall.feature_level >= level
 
     def host_wings_wanted(self) -> int:
         """The number of hosts that should have a wing by now, as far as this node knows."""

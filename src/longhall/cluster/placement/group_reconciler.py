@@ -86,10 +86,10 @@ class GroupReconciler(GroupDirectory):
         secrets: Secrets,
         confirm: Callable[[], Awaitable[None]],
         *,
-        spreads: bool = False,
+        default_placement: str | None = IN_THE_HALL,
     ) -> None:
         """With `spreads` every host has a wing from the start, and what is created without a placement goes there."""
-        super().__init__(hall, session, coordinator, incarnation, secrets, spreads=spreads)
+        super().__init__(hall, session, coordinator, incarnation, secrets, default_placement=default_placement)
         self._confirm = confirm
         self._furnisher = GroupFurnisher(hall, self, confirm)
         self._archives = ArchiveTeller(hall, self.call)

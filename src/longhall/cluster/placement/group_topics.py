@@ -110,6 +110,10 @@ class GroupTopics:
                 self._queues.outbox.watch.deleted(name)
                 await self._queues.delete(name)
 
+    def note_deleted(self, name: str) -> None:
+        """Dead letters for this queue, of whatever group it was, stay in their queues from now on."""
+        self._queues.outbox.watch.deleted(name)
+
     async def note_archived(self, name: str, topic_id: bytes, rows: ArchivedRows) -> None:
         """Commit the progress of the archive of a topic."""
         topic = self._hall.catalogue.topics.get(name)

@@ -67,6 +67,12 @@ class RemovePlacedQueue(Operation[None]):
     queue_id: bytes
 
 
+class NoteDeletedQueue(Operation[None]):
+    """The hall has deleted a queue to which queues of this group send their dead letters."""
+
+    name: str
+
+
 class ListPlacedQueues(Operation[list[tuple[str, bytes]]]):
     """Names and ids of the queues over topics in this group that the main hall placed here."""
 

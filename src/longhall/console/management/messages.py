@@ -19,7 +19,7 @@ from longhall.broker.queue_policies import QUORUM, queue_type
 from longhall.console.api.asked import Asked, Reply
 from longhall.console.management.bodies import TEXTS, amqp_refusals, body_of, number, properties, shown_value, text
 from longhall.console.management.declarations import exchange_named
-from longhall.console.management.queues import check_host
+from longhall.console.management.queues import check_host, states_of
 from longhall.doors.amqp.declarations import check_owner
 from longhall.doors.amqp.deliveries import address_and_properties
 from longhall.doors.amqp.publications import publication_of
@@ -29,7 +29,6 @@ from longhall.exchanges.names import hall_name
 from longhall.exchanges.properties import decode_properties, encode_properties, headers_of
 from longhall.queues.messages import Delivery, QueueView
 from longhall.service.exchange_operations import REJECT, EndHeld, PublishMessages
-from longhall.service.policy_operations import DescribeQueues
 from longhall.service.queue_operations import PeekMessages, ReceiveMessages, SettleMessages
 from longhall.service.router import Router
 
@@ -86,7 +85,7 @@ async def get_messages(service: Router, asked: Asked) -> Reply:
     deliveries = await find(service, asked, view, count)
     if mode not in LOOK and deliveries:
         await _end(service, asked, view, [one.receipt for one in deliveries if one.receipt], mode)
-    left = (await service.call(DescribeQueues([view.name]), asked.caller))[0].available
+    left = sum(one.available for one in await states_of(service, asked.caller, [view.name]))
     truncate = number(body, "truncate", 0)
     counts = view.settings.amqp is not None and queue_type(view.settings.amqp) == QUORUM
     rows = [_shown(one, name, counts, encoding, truncate) for one in deliveries]

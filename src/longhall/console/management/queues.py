@@ -24,7 +24,7 @@ from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import hall_name, names_of
 from longhall.queues.messages import Depth
 from longhall.queues.settings import AmqpSettings
-from longhall.service.exchange_operations import ClearQueue, ListVirtualHosts, RemoveQueue
+from longhall.service.exchange_operations import ClearQueue, ListVirtualHosts, QueueUse, RemoveQueue, UseQueue
 from longhall.service.policy_operations import STATES_MAX, DescribeQueues, QueueState
 from longhall.service.queue_operations import ListQueues, MeasureQueue
 from longhall.service.router import Router
@@ -175,10 +175,14 @@ async def states_of(service: Router, caller: Caller, names: list[str]) -> list[Q
     for at in range(0, len(placed), PLACED_AT_ONCE):
         some = placed[at : at + PLACED_AT_ONCE]
         depths = await asyncio.gather(*(_measured(service, caller, one.name) for one in some))
-        for one, depth in zip(some, depths, strict=True):
+        uses = await asyncio.gather(*(_used(service, caller, one.name) for one in some))
+        for one, depth, use in zip(some, depths, uses, strict=True):
             if depth is not None:
                 one.available, one.in_flight, one.delayed = depth.available, depth.in_flight, depth.delayed
                 one.bytes = depth.bytes
+            if use is not None:
+                one.consumers = use.consumers
+                one.active_session, one.active_consumer = use.active_session, use.active_consumer
     return found
 
 
@@ -187,3 +191,10 @@ async def _measured(service: Router, caller: Caller, name: str) -> Depth | None:
         return await service.call(MeasureQueue(name), caller)
     except LonghallError:
         return None  # Its groups do not answer now: the list shows what the hall knows.
+
+
+async def _used(service: Router, caller: Caller, name: str) -> QueueUse | None:
+    try:
+        return await service.call(UseQueue(name, counts=False), caller)
+    except LonghallError:
+        return None

@@ -268,8 +268,12 @@ class ConsumerRegistry:
             reader.changed()
 
     def withdraw_credit(self, session_id: str, key: int, credit: int) -> int:
-        """Take back credit that a consumer has not used; returns how much."""
+        """Take back credit that a consumer has not used, or a channel, with the key ~channel; returns how much."""
         session = self.sessions.get(session_id)
+        if session is not None and ~key in session.limits:
+            taken = max(min(credit, session.limits[~key]), 0)
+            session.limits[~key] -= taken
+            return taken
         consumer = session.consumers.get(key) if session is not None else None
         if consumer is None:
             return 0

@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from functools import partial
 from typing import Final, Protocol, final
 
 from longhall.broker.background import cancel
 from longhall.broker.hall import Hall
+from longhall.broker.queues.outbox.arrival_waits import ArrivalWaits
 from longhall.broker.queues.outbox.outbox_log import close, shorten, waiting, write_outbox
 from longhall.broker.queues.outbox.outbox_reader import read_entries
 from longhall.broker.queues.outbox.target_watch import TargetWatch
@@ -38,6 +40,7 @@ BATCH_MAX: Final = 100  # Messages of one call,
 BATCH_BYTES_MAX: Final = 1024 * 1024  # and about so many bytes.
 AIM_MAX: Final = 1_000  # Messages that one aim allows.
 CALLS_MAX: Final = 64  # Concurrent deliveries of a group.
+DIRECT_LOOK_S: Final = 0.01  # Between two looks whether a direct send to the target is done.
 PAUSE_S_MIN: Final = 0.1
 PAUSE_S_MAX: Final = 5.0
 SHORTEN_MAX: Final = 10_000  # Delivered messages before their space is freed.
@@ -60,6 +63,9 @@ class OutboxCarrier(Protocol):
         offset behind the batch.
         """
 
+    async def check_room(self, name: str, count: int, size_bytes: int) -> None:
+        """Raises QUEUE_FULL if a queue has no room for so many messages now."""
+
 
 @final
 class OutboxDelivery(OutboxListener):
@@ -71,6 +77,7 @@ class OutboxDelivery(OutboxListener):
         self.watch = TargetWatch(hall)
         self._hall = hall
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._arrivals = ArrivalWaits()
         self._calls = asyncio.Semaphore(CALLS_MAX)
         self._emptied_ms: dict[int, int] = {}  # By stream: since when it is empty.
         self._oldest: dict[int, int] = {}  # By stream: the time of its first message, while it is delivered.
@@ -98,12 +105,20 @@ class OutboxDelivery(OutboxListener):
         for task in list(self._tasks.values()):
             await cancel(task)
         self._tasks.clear()
+        for stream in list(self._hall.outboxes.by_stream):
+            self._arrivals.forget(stream)
 
     def put(self, stream: int) -> None:
         if self._stopped or self.carrier is None or stream in self._tasks:
             return
         self._emptied_ms.pop(stream, None)
         self._tasks[stream] = self._hall.background.start("outbox", partial(self._work, stream))
+
+    def arrival(self, stream: int, behind: int) -> Awaitable[None] | None:
+        outbox = self._hall.outboxes.by_stream.get(stream)
+        if outbox is None or outbox.next_offset >= behind or not self.is_delivering:
+            return None
+        return self._arrivals.wait(stream, behind)
 
     # For metrics
 
@@ -130,27 +145,31 @@ class OutboxDelivery(OutboxListener):
         pause_s = PAUSE_S_MIN
         run = _Run(outbox.until if outbox is not None else 0)
         while outbox is not None and not self._stopped and waiting(self._hall, outbox):
+            if self._hall.outboxes.under_way.get(outbox.target):  # Earlier messages of the same publishers come first.
+                await asyncio.sleep(DIRECT_LOOK_S)
+                continue
             try:
                 advanced = await self._step(outbox, run)
             except (LonghallError, OSError) as error:
                 _log.info("an outbox waits", extra={"target": outbox.target, "reason": str(error)})
                 advanced = False
             if advanced:
+                self._arrivals.reached(stream, max(run.delivered, outbox.next_offset))
                 pause_s = PAUSE_S_MIN
             else:
+                self._arrivals.give_up(stream)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
         if outbox is not None and not waiting(self._hall, outbox):
             shorten(self._hall, self._hall.partitions[stream], outbox.next_offset)
             self._emptied_ms[stream] = self._hall.time.now_ms()
+        self._arrivals.forget(stream)
         self._oldest.pop(stream, None)
         self._tasks.pop(stream, None)  # After a failure the supervisor restarts the task under this stream.
 
     async def _step(self, outbox: Outbox, run: _Run) -> bool:
         """Deliver one batch, or find out why that is not possible; True if something moved."""
         hall = self._hall
-        if hall.outboxes.under_way.get(outbox.target):
-            return False  # Earlier messages of the same publishers come first.
         partition = hall.partitions[outbox.stream]
         at = max(run.delivered, outbox.next_offset)
         if partition.high_watermark <= at:

@@ -6,6 +6,7 @@ messages are delivered, and dropped when it has been empty for a while.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from longhall.broker.events import LogTrimmed, PartsDropped, PartsMade
@@ -29,13 +30,24 @@ def write_outbox(hall: Hall, event: OutboxEvent) -> None:
     hall.write_event(hall.shards[OUTBOX_SHARD], OUTBOX, event, hall.outboxes.apply)
 
 
-def put(hall: Hall, target: str, entry: OutboxEntry, now_ms: int) -> None:
-    """Store a message for a queue of another group. Inside an atomic write, after `has_room`."""
+def put(hall: Hall, target: str, entry: OutboxEntry, now_ms: int) -> tuple[int, int]:
+    """Store a message for a queue of another group. Inside an atomic write, after `has_room`. Returns the stream and
+    the offset behind the message.
+    """
     outbox = hall.outboxes.by_target.get(target)
     stream = outbox.stream if outbox is not None else _open(hall, target)
     record = Record(-1, now_ms, None, entry_encoder.encode(entry))
-    write_records(hall, hall.partitions[stream], [record], now_ms, message=False)
+    offset = write_records(hall, hall.partitions[stream], [record], now_ms, message=False)
     hall.outbox_listener.put(stream)
+    return stream, offset + 1
+
+
+async def arrived(hall: Hall, places: Mapping[int, int]) -> None:
+    """Wait a moment until messages below these offsets, by stream, are in their queues. They are durable already."""
+    for stream, behind in places.items():
+        arrival = hall.outbox_listener.arrival(stream, behind)
+        if arrival is not None:
+            await arrival
 
 
 def has_room(hall: Hall, target: str, count: int = 1) -> bool:

@@ -4,8 +4,8 @@ A wing does not have the catalogue: a dead-letter queue that it does not know is
 letters for a queue of another group leave their queue; without a dead-letter queue they have to stay, and are delivered
 again. So `Outboxes.missing` has the dead-letter queues that do not exist:
 
-    the group stored the queue, and was told of its deletion    at once
-    another group stored it                                     the hall is asked every few seconds
+    the hall has deleted the queue, and told the group          at once
+    the group could not be told                                 the hall is asked every few seconds
     a queue of this name exists again                           the same
 
 A dead letter that leaves before that waits in its outbox until a queue of this name exists.
@@ -55,7 +55,7 @@ class TargetWatch:
         await cancel(self._task)
 
     def deleted(self, name: str) -> None:
-        """The hall has deleted a queue that this group stores."""
+        """The hall has deleted a queue that this group stores, or to which it sends dead letters."""
         self._deletions += 1
         if name in self._letters():
             self._hall.outboxes.missing.add(name)

@@ -1,7 +1,8 @@
 """Sends of an atomic write to queues that other replication groups store: they are in the outbox with the write.
 
-The hall is asked for the queue before the write, so that what the queue would refuse for good refuses the whole write.
-A full queue does not: the message waits in the outbox, as dead letters do. Sequence numbers are not known.
+The hall is asked for the queue before the write, so that what the queue would refuse refuses the whole write. A queue
+that becomes full between question and delivery does not: the message waits in the outbox, as dead letters do. Sequence
+numbers are not known.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class OutboxSend:
         self._hall = hall
         self._name = name
         self._messages = send.messages
+        self.arrivals: dict[int, int] = {}  # By stream of the outbox: the offset behind the messages, after `write`.
 
     async def locate(self, carrier: OutboxCarrier | None) -> None:
         """Ask for the queue, and refuse what it does not take. Raises UNKNOWN_QUEUE if there is none."""
@@ -48,6 +50,9 @@ class OutboxSend:
                 raise LonghallError(
                     Code.INVALID_REQUEST, f"Queue '{self._name}' delivers exactly once: a message needs an id."
                 )
+        if location.refuses_when_full:
+            size_bytes = sum(len(message.body) for message in self._messages)
+            await carrier.check_room(self._name, len(self._messages), size_bytes)
 
     def plan(self) -> None:
         """Refuse what has no room. From here on nothing may be refused."""
@@ -65,7 +70,8 @@ class OutboxSend:
         for message in self._messages:
             message_id = message.message_id or new_message_id(hall.world.entropy.bytes(RANDOM_BYTES))
             entry = OutboxEntry(group=message.group, timestamp_ms=now_ms, message=message, message_id=message_id)
-            put(hall, self._name, entry, now_ms)
+            stream, behind = put(hall, self._name, entry, now_ms)
+            self.arrivals[stream] = behind
             if hall.usage.meter is not None:
                 hall.usage.meter.sent(self._name, 1, len(message.body))
             answers.append(Accepted(message_id=message_id))

@@ -18,6 +18,7 @@ from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
 from longhall.broker.queues.delays.staging import DelayStager
 from longhall.broker.queues.outbox.outbox_delivery import OutboxCarrier
+from longhall.broker.queues.outbox.outbox_log import arrived
 from longhall.broker.queues.running_queue import RunningQueue, owner_of
 from longhall.broker.queues.sending.outbox_sends import OutboxSend
 from longhall.broker.queues.sending.room import decide_room, make_room
@@ -190,11 +191,14 @@ class PlannedSends:
             self._stager.arm(queue)
 
     async def acknowledged(self) -> None:
-        """Wait until everything may be acknowledged."""
+        """Wait until everything may be acknowledged, and a moment until it has arrived in other groups."""
         if self._elsewhere:
             await acknowledged(self._hall, self._hall.shards[OUTBOX_SHARD], ALL)
         for target in self._targets:
             await acknowledged(self._hall, target.partition.shard, target.partition.options.acknowledge)
+        for send in self._elsewhere.values():
+            if isinstance(send, OutboxSend):
+                await arrived(self._hall, send.arrivals)
 
 
 def repeated(sends: list[WriteBack]) -> list[list[Accepted]]:

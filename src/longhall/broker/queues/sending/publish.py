@@ -11,7 +11,8 @@ A message with several queues is appended to all of them in one atomic write, un
 TOGETHER_BYTES_MAX. Queues with a bound, and messages that are cut, take the longer way of `send`, queue by queue.
 
 A copy for a queue that another replication group stores is in the outbox, in the same atomic write, if the message has
-several queues or if earlier messages wait there. Otherwise it is left to the caller, who sends it there directly.
+several queues or if earlier messages wait there. It is accepted when it is there, and its publisher is told when it has
+arrived, or a moment later. Otherwise it is left to the caller, who sends it there directly.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from longhall.broker.pending import Acknowledgeable, Pending, when_acknowledged
 from longhall.broker.queues.consumers.registry import ConsumerRegistry
 from longhall.broker.queues.dead_letters.exchange_letters import route_letter
 from longhall.broker.queues.delays.staging import DelayStager
-from longhall.broker.queues.outbox.outbox_log import MESSAGE_BYTES_MAX, has_room, is_waiting, put
+from longhall.broker.queues.outbox.outbox_log import MESSAGE_BYTES_MAX, arrived, has_room, is_waiting, put
 from longhall.broker.queues.running_queue import RunningQueue
 from longhall.broker.queues.sending.batch_send import send, send_batch
 from longhall.broker.queues.sending.publication import Publication, Published
@@ -103,6 +104,7 @@ class Publishing:
         self.answers: list[Published] = []
         self.elsewhere: dict[str, ElsewhereMessages] = {}  # By queue, for other replication groups.
         self._through_outbox: set[str] = set()  # Queues of other groups, once a message of this call took that way.
+        self._arrivals: dict[int, int] = {}  # By stream of the outbox: the offset behind the messages of this call.
         self._runs: list[_Run] = []
         self._last_runs: dict[int, _Run] = {}  # By the number of a queue.
         self._routes: dict[str, dict[str, _Route]] = {}  # By exchange and routing key: nothing changes in one call.
@@ -264,7 +266,17 @@ class Publishing:
             _Joined(self._hall, quick, pending)
         else:
             pending.complete(self.answers)
-        return pending
+        if not self._arrivals:
+            return pending
+        arriving: Pending[list[Published]] = Pending()
+        arriving.decide(self.answers)
+        arriving.run(self._arrive(pending))
+        return arriving
+
+    async def _arrive(self, stored: Pending[list[Published]]) -> list[Published]:
+        answers = await stored
+        await arrived(self._hall, self._arrivals)
+        return answers
 
     def _append_run(
         self,
@@ -305,7 +317,8 @@ class Publishing:
                 message_id=new_message_id(hall.world.entropy.bytes(RANDOM_BYTES)),
             )
             with nullcontext() if hall.wal.is_held else together(hall):
-                put(hall, queue.entry.name, entry, now_ms)
+                stream, behind = put(hall, queue.entry.name, entry, now_ms)
+                self._arrivals[stream] = behind
                 if hall.usage.meter is not None:
                     hall.usage.meter.sent(queue.entry.name, 1, len(message.body))
             quick[OUTBOX_SHARD, ALL] = hall.shards[OUTBOX_SHARD]

@@ -10,14 +10,16 @@ from longhall.doors.kafka.wire.messages.group_admin import (
     DeleteGroupsResponse,
     DeleteGroupsResponseGroup,
 )
+from longhall.errors import Code
 
 
 async def handle(door: Door, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
     results: list[DeleteGroupsResponseGroup] = []
     for name in request.groups_names:
-        if door.share_groups.find(name) is not None:
-            code = await door.share_groups.delete_group(name)
-        else:
+        code: Code | None = Code.GROUP_UNKNOWN
+        if not door.share_groups.is_remembered(name):
             code = await door.coordinator.delete_group(name)
+        if code is Code.GROUP_UNKNOWN:
+            code = await door.share_groups.delete_group(name)
         results.append(DeleteGroupsResponseGroup(group_id=name, error_code=error_of(code)))
     return DeleteGroupsResponse(results=results)

@@ -1,4 +1,8 @@
-"""ListGroups: all groups, or those of some states or types."""
+"""ListGroups: all groups, or those of some states or types.
+
+Clients ask every broker. The hall has all groups; the process of another replication group has cursors of share groups,
+which the hall lists, and so it has no rows of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,10 @@ from longhall.doors.kafka.wire.messages.group_admin import (
 )
 
 
-def handle(door: Door, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+async def handle(door: Door, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    if door.main is not None:
+        return ListGroupsResponse(groups=[])
+    shared = await door.share_groups.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         groups=[
             ListGroupsResponseGroup(
@@ -22,7 +29,7 @@ def handle(door: Door, request: ListGroupsRequest, call: Call) -> ListGroupsResp
             )
             for line in (
                 *door.coordinator.list_groups(request.states_filter, request.types_filter),
-                *door.share_groups.list_groups(request.states_filter, request.types_filter),
+                *shared,
             )
         ]
     )

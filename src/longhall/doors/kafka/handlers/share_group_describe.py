@@ -14,29 +14,29 @@ from longhall.doors.kafka.wire.messages.share_groups import (
     ShareGroupDescribeResponseGroup,
     ShareGroupDescribeResponseMember,
 )
-from longhall.errors import Code
+from longhall.errors import Code, LonghallError
 from longhall.topics.share_groups import ASSIGNOR, ShareMember
 
 DEAD = "Dead"
 
 
-def handle(door: Door, request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
-    groups = [_describe(door, group_id) for group_id in request.group_ids]
+async def handle(door: Door, request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
+    groups = [await _describe(door, group_id) for group_id in request.group_ids]
     if request.include_authorized_operations:
         for group in groups:
             group.authorized_operations = operations_of(door.access, call.caller, Kind.GROUP, group.group_id)
     return ShareGroupDescribeResponse(groups=groups)
 
 
-def _describe(door: Door, group_id: str) -> ShareGroupDescribeResponseGroup:
-    group = door.share_groups.find(group_id) if group_id else None
+async def _describe(door: Door, group_id: str) -> ShareGroupDescribeResponseGroup:
+    if not group_id:
+        return _unknown(group_id, Code.INVALID_GROUP_ID, "The group has no id.")
+    try:
+        group = await door.share_groups.find(group_id)
+    except LonghallError as error:
+        return _unknown(group_id, error.code, str(error))
     if group is None:
-        return ShareGroupDescribeResponseGroup(
-            error_code=error_of(Code.GROUP_UNKNOWN if group_id else Code.INVALID_GROUP_ID),
-            error_message=f"Group {group_id} not found." if group_id else "The group has no id.",
-            group_id=group_id,
-            group_state=DEAD,
-        )
+        return _unknown(group_id, Code.GROUP_UNKNOWN, f"Group {group_id} not found.")
     return ShareGroupDescribeResponseGroup(
         group_id=group_id,
         group_state=group.state,
@@ -44,6 +44,12 @@ def _describe(door: Door, group_id: str) -> ShareGroupDescribeResponseGroup:
         assignment_epoch=group.epoch,
         assignor_name=ASSIGNOR,
         members=[_member(member) for member in group.members.values()],
+    )
+
+
+def _unknown(group_id: str, code: Code, message: str) -> ShareGroupDescribeResponseGroup:
+    return ShareGroupDescribeResponseGroup(
+        error_code=error_of(code), error_message=message, group_id=group_id, group_state=DEAD
     )
 
 
