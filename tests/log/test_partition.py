@@ -7,9 +7,10 @@ import errno
 import pytest
 
 from longhall.errors import Code
+from longhall.log.files import OpenFiles
 from longhall.log.frames import STARTS_SEGMENT
 from longhall.log.layout import index_path, segment_path
-from longhall.log.partition import RELATIVE_OFFSET_MAX
+from longhall.log.partition import RELATIVE_OFFSET_MAX, PartitionLog
 from longhall.log.segment import INDEX_INTERVAL_BYTES
 from longhall.log.segment_reads import Supplied
 from longhall.records.batch import Record, build_batch, parse_header
@@ -466,3 +467,22 @@ def test_old_pages_leave_memory_step_by_step() -> None:
     assert written // 1_000 <= steps <= written // 1_000 + 2
     assert log.segments[0].noted_bytes == 0  # Not on the disk yet.
     assert log.written_is_recent(bases, 1_000)
+
+
+def test_a_batch_behind_the_first_chunk_is_read_where_no_read_is_ever_warm() -> None:
+    """File systems that cannot tell what is in memory: each read is cold, also of what was read a moment ago."""
+    host = new_host()
+    log = PartitionLog(OpenFiles(host.boot().disk, 3), PARTITION, 1 << 20, SEGMENT_MS)
+    small, large = batch_at(0, 50), batch_at(1, 2 * INDEX_INTERVAL_BYTES)
+    for batch in (small, large):
+        append(log, batch, direct=True)
+    read(log, 0)  # Its index is in memory now.
+    host.faults.cold_read_chance = 1.0
+    supplied: Supplied | None = None
+    for _ in range(4):
+        result = log.read(1, 1, 2, supplied)
+        if result.cold is None:
+            break
+        data = log._files.get(result.cold.path).read_at(result.cold.position, result.cold.size)
+        supplied = Supplied(result.cold.path, result.cold.position, data, version=result.cold.version)
+    assert bytes_of(result) == large

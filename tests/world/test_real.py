@@ -237,6 +237,17 @@ def test_a_read_without_waiting_does_not_wait_for_cold_bytes(world: RealWorld) -
     assert file.read_at_nowait(0, 200_000) == b"x" * 100_000
 
 
+@pytest.mark.parametrize("size", [1_000, 1_000_000])
+def test_a_file_in_memory_is_never_cold(size: int) -> None:
+    """tmpfs refuses reads without waiting."""
+    path = f"/dev/shm/longhall-test-{os.getpid()}"
+    file = RealFile(path, os.open(path, os.O_RDWR | os.O_CREAT), lambda _: None)
+    os.unlink(path)
+    file.write_at(0, [b"x" * size])
+    assert file.read_at_nowait(0, size) == b"x" * size
+    os.close(file.descriptor)
+
+
 @pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
 def test_small_replies_are_sent_at_once(world: RealWorld, runner: object) -> None:
     async def scenario() -> None:

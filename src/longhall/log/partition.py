@@ -341,12 +341,14 @@ class PartitionLog:
         expected = segment.base_offset + index.start_for_offset(relative)
         size = min(bytes_max + INDEX_INTERVAL_BYTES, segment.written_bytes - position)
         path = segment_path(self.partition, segment.base_offset)
+        first = position
         while True:
             if size <= 0:
                 return Read(None)
             chunk = read_bytes(self._files, path, position, size, supplied)
             if isinstance(chunk, Cold):
-                return Read(None, chunk)
+                # With the chunks before it: where the file system cannot say what is in memory, they are cold as well.
+                return Read(None, Cold(path, first, position + size - first))
             more = size < segment.written_bytes - position
             result = cut_batches(chunk, offset, bytes_max, limit_offset, more, expected, segment.next_offset)
             if len(chunk) < size and not result.size_bytes:

@@ -69,9 +69,10 @@ class Read:
 
 def read_bytes(files: OpenFiles, path: str, position: int, size: int, supplied: Supplied | None) -> bytes | Cold:
     """Bytes of a file if they are in memory or were supplied."""
-    if supplied is not None and supplied.path == path and supplied.position == position and not supplied.rebuilt:
-        if len(supplied.data) >= size:
-            return supplied.data if len(supplied.data) == size else supplied.data[:size]
+    if supplied is not None and supplied.path == path and not supplied.rebuilt:
+        begin = position - supplied.position
+        if begin >= 0 and begin + size <= len(supplied.data):
+            return supplied.data if size == len(supplied.data) else supplied.data[begin : begin + size]
     data = files.get(path).read_at_nowait(position, size)
     return data if data is not None else Cold(path, position, size)
 

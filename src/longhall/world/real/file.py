@@ -109,7 +109,7 @@ class RealFile:
             return None
         except OSError as error:
             if error.errno in _NOT_SUPPORTED:
-                return None
+                return self.read_at(position, size) if _lives_in_memory(self.descriptor) else None
             raise
         return self.read_at(position, size)
 
