@@ -10,6 +10,7 @@ import pytest
 
 from longhall.broker.checkpoint import checkpoint
 from longhall.broker.housekeeper import Housekeeper
+from longhall.broker.log_cleaner import LogCleaner
 from longhall.broker.recovery import read_identity, write_identity
 from longhall.broker.scrub import IdentityFile, Scrubber
 from longhall.broker.scrub_report import IDENTITY, INDEX, LOG, SEGMENT, SNAPSHOT, ScrubProgress, read_progress
@@ -17,6 +18,7 @@ from longhall.broker.topic_administration import create_topic
 from longhall.errors import Code
 from longhall.log.layout import SCRUB
 from longhall.log.snapshots import read_snapshot
+from longhall.records.batch import Record, build_batch
 from longhall.shards.feed import Feed
 from simulation.platter import Inode
 from tests.broker.desk import OPTIONS, Desk, Life, batch_of, stored_batches
@@ -275,3 +277,36 @@ def test_a_request_while_a_pass_waits_for_repairs_begins_a_new_pass() -> None:
         assert len(repairs.waiting) == 2
 
     _with_a_repair_under_way(check)
+
+
+def test_segments_that_compaction_made_larger_are_intact_after_a_crash() -> None:
+    """The delete horizon of a tombstone lengthens its record, and the crash comes before the next checkpoint."""
+    desk = Desk(options=SMALL)
+    keys = [b"key-%d" % number for number in range(COUNT)]
+
+    async def play(life: Life) -> list[bytes]:
+        await create_topic(life.hall, "t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+        partition = life.partition("t")
+        for key in keys:
+            now_ms = life.hall.time.now_ms()
+            await life.send(partition, batch_of(b"v" * 300, key=key, timestamp_ms=now_ms))
+            deleted = [Record(-1, now_ms, b"deleted-" + key, None)]
+            await life.send(partition, build_batch(deleted))
+        await checkpoint(life.hall)
+        closed = partition.log.segments[:-1]
+        before = [segment.written_bytes for segment in closed]
+        await LogCleaner(life.hall).run()
+        assert any(after > was for after, was in zip([one.written_bytes for one in closed], before, strict=True))
+        return [batch for _, batch in stored_batches(partition)]
+
+    stored: list[bytes] = desk.live(play, end="cut")
+
+    async def look(life: Life) -> None:
+        scrubber = Scrubber(life.hall)
+        scrubber.start()
+        await one_pass(life, scrubber)
+        await scrubber.stop()
+        assert scrubber.report.damage[SEGMENT] == 0, "only their indexes may be torn"
+        assert [batch for _, batch in stored_batches(life.partition("t"))] == stored
+
+    desk.live(look)

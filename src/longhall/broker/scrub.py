@@ -284,16 +284,18 @@ class Scrubber:
 
     async def _check_index(self, number: int, partition: Partition, segment: Segment) -> None:
         path = segment_path(number, segment.base_offset)
+        known_bytes = segment.written_bytes
         try:
             found: Any = await self._janitor("verify_index", {"path": path})
         except OSError:  # Unreadable: it is rebuilt.
             found = {"covers": -1, "size_bytes": 0, "segment_bytes": segment.written_bytes}
         await self._spend(max(found["size_bytes"], 1))
-        if not _is_kept(partition, segment):
-            return
         covers, segment_bytes = found["covers"], found["segment_bytes"]
-        if covers == segment_bytes:
-            partition.log.measured(segment, covers)
+        replaced = covers == segment_bytes or await self._is_replaced(number, partition, segment, segment_bytes)
+        if not _is_kept(partition, segment) or segment.written_bytes != known_bytes:
+            return  # The cleaner has removed or replaced it meanwhile.
+        if replaced:
+            partition.log.measured(segment, segment_bytes)
         if covers == segment.written_bytes or segment_bytes < segment.written_bytes:
             return  # The index is right, or the segment is damaged too.
         place = StoredItem(INDEX, number, segment.base_offset)
@@ -306,6 +308,21 @@ class Scrubber:
             return
         partition.log.mended(segment.base_offset)
         self._repaired(place)
+
+    async def _is_replaced(self, number: int, partition: Partition, segment: Segment, size_bytes: int) -> bool:
+        """True if a file of another size than is known has the whole segment: a crash came between the compaction of
+        the segment and the next checkpoint, and has torn the index too.
+        """
+        written = _written(number, partition, segment)
+        if size_bytes in (-1, segment.written_bytes) or written["next_offset"] != segment.next_offset:
+            return False
+        rest = {"size_bytes": size_bytes, "position": 0, "expected": segment.base_offset, "bytes_max": size_bytes}
+        try:
+            found: Any = await self._janitor("verify_slice", {**written, **rest})
+        except OSError:
+            return False
+        await self._spend(max(found["position"], 1))
+        return bool(found["damaged"] < 0 and found["expected"] == segment.next_offset)
 
     # Identity, snapshots and log
 

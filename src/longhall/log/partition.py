@@ -389,6 +389,7 @@ class PartitionLog:
 
     def _ensure_index(self, segment: Segment) -> None:
         if segment.index is None:
+            self._lengthen(segment)
             index, covered = load_index(self._files, self.partition, segment)
             segment.use_index(index, covered)
 
@@ -399,6 +400,7 @@ class PartitionLog:
         if supplied is not None and supplied.rebuilt and supplied.path == path and supplied.data:
             data = supplied.data
         elif not self._files.disk.exists(path):
+            self._lengthen(segment)
             return Cold(path, 0, 0, segment)
         else:
             data = read_bytes(self._files, path, 0, self._files.get(path).size(), supplied)
@@ -408,6 +410,7 @@ class PartitionLog:
         try:
             index, summary = decode_index(data)
         except LonghallError:
+            self._lengthen(segment)
             return Cold(path, 0, 0, segment)
         active = segment is self.segments[-1] and not self.is_closed
         if summary.size_bytes > segment.size_bytes and active:
@@ -416,7 +419,7 @@ class PartitionLog:
             file = self._files.get(segment_path(self.partition, segment.base_offset))
             if active or summary.size_bytes != file.size():
                 return Cold(path, 0, 0, segment)
-            # The cleaner replaced this file with a smaller one after the last checkpoint.
+            # The cleaner replaced this file after the last checkpoint.
             segment.size_bytes = segment.written_bytes = summary.size_bytes
         segment.use_index(index, segment.size_bytes)
         return index
@@ -528,9 +531,18 @@ class PartitionLog:
         return (self.is_closed or segment is not self.segments[-1]) and segment not in self._unindexed
 
     def measured(self, segment: Segment, size_bytes: int) -> None:
-        """Set the size of a closed segment that the cleaner made smaller after the last checkpoint before a crash."""
-        if size_bytes < segment.written_bytes and segment.next_offset <= self.safe_offset:
+        """Set the size of a closed segment that the cleaner replaced after the last checkpoint before a crash. It is
+        smaller then, or a little larger, because a delete horizon can lengthen records.
+        """
+        if size_bytes != segment.written_bytes and segment.next_offset <= self.safe_offset:
             segment.size_bytes = segment.written_bytes = size_bytes
+
+    def _lengthen(self, segment: Segment) -> None:
+        """Take the size of a closed segment from its file if that is longer: a checkpoint cuts what nobody wrote."""
+        if segment.next_offset <= self.safe_offset:
+            size_bytes = self._files.get(segment_path(self.partition, segment.base_offset)).size()
+            if size_bytes > segment.written_bytes:
+                self.measured(segment, size_bytes)
 
     def mended(self, base_offset: int) -> None:
         """Note that this segment was repaired in place. If it is closed, its index file was rebuilt."""
