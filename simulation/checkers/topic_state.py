@@ -171,6 +171,7 @@ class RetentionOracle:
 
     def settle(self, sends: list[Send], start_offset: int, now_ms: int) -> None:
         kept_bytes = 0
+        kept_from_ms = now_ms
         for send in sends:
             if send.outcome is not Outcome.ACKNOWLEDGED:
                 continue
@@ -178,10 +179,18 @@ class RetentionOracle:
             if self.retention_ms is not None and age_ms < self.retention_ms:
                 demand(send.offset >= start_offset, f"{send} is {age_ms} ms old and was deleted")
             if send.offset >= start_offset:
-                kept_bytes += sum(len(value) + RECORD_OVERHEAD_BYTES for value in send.values)
+                kept_bytes += _bytes_of(send)
+                kept_from_ms = min(kept_from_ms, send.timestamp_ms)
+        for send in sends:  # What was never answered may be stored, and counts then.
+            if send.outcome is Outcome.UNKNOWN and send.timestamp_ms >= kept_from_ms:
+                kept_bytes += _bytes_of(send)
         if self.retention_bytes is not None and start_offset > 0:
             sentence = f"{self.place} begins at {start_offset} and keeps {kept_bytes} of {self.retention_bytes} bytes"
             demand(kept_bytes >= self.retention_bytes, sentence)
+
+
+def _bytes_of(send: Send) -> int:
+    return sum(len(value) + RECORD_OVERHEAD_BYTES for value in send.values)
 
 
 @final

@@ -8,6 +8,7 @@ from simulation.checkers import Violation
 from simulation.checkers.log import LogOracle
 from simulation.checkers.sends import Outcome, Place, Transaction
 from simulation.checkers.topic_state import (
+    RECORD_OVERHEAD_BYTES,
     KeyOracle,
     OffsetOracle,
     RetentionOracle,
@@ -144,7 +145,7 @@ def test_keys_retention_and_topics() -> None:
     retention.settle(log.of(HERE), 1, 2000)
     with pytest.raises(Violation):
         retention.settle(log.of(HERE), 2, 2000)
-    by_size = RetentionOracle(HERE, retention_bytes=100)
+    by_size = RetentionOracle(HERE, retention_bytes=2 * RECORD_OVERHEAD_BYTES)  # The unknown one may be stored.
     by_size.settle(log.of(HERE), 1, 2000)
     with pytest.raises(Violation):
         by_size.settle(log.of(HERE), 2, 2000)
