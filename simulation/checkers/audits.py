@@ -20,6 +20,8 @@ def audit(oracle: QueueOracle, queue: str, values: list[bytes]) -> None:
         demand(told["queue"] == queue, f"the audit topic of {queue} has an entry of {told['queue']}")
         if told["kind"] == "delivered":
             attempts.setdefault(told["message_id"], []).append(told["attempt"])
+        elif told["kind"] == "returned" and told.get("reason") == "unseen":
+            attempts[told["message_id"]].pop()  # It was leased and not delivered, which counts as no attempt.
         elif told["kind"] == "settled":
             settles[told["message_id"]] += 1
     for message_id, counted in attempts.items():

@@ -8,7 +8,7 @@ import errno
 import msgspec
 import pytest
 
-from longhall.broker.checkpoint import checkpoint
+from longhall.broker.checkpoint import checkpoint, request_checkpoint
 from longhall.broker.housekeeper import Housekeeper
 from longhall.broker.topic_administration import create_topic, delete_topic, trim_log
 from longhall.errors import Code
@@ -176,5 +176,50 @@ def test_the_number_of_replay_steps_is_bounded() -> None:
         await asyncio.sleep(5)
         assert hall.checkpoints == before + 1
         await keeper.stop()
+
+    desk.live(play)
+
+
+def test_a_requested_checkpoint_has_what_was_there_at_the_request() -> None:
+    """A checkpoint that is under way has captured an earlier state, in which committed entries are missing."""
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        hall = life.hall
+        await create_topic(hall, "t", 1, {})
+        under_way = asyncio.ensure_future(checkpoint(hall))
+        await asyncio.sleep(0)
+        await life.send(life.partition("t"), batch_of(b"later"))
+        sent_to = hall.wal.end
+        requested = asyncio.ensure_future(request_checkpoint(hall, 30.0))
+        await under_way
+        assert hall.checkpoint_at < sent_to
+        await asyncio.sleep(1)
+        assert not requested.done()
+        keeper = Housekeeper(hall)
+        keeper.start()
+        assert await requested
+        assert hall.checkpoint_at >= sent_to
+        await keeper.stop()
+
+    desk.live(play)
+
+
+def test_a_request_outlives_a_checkpoint_that_fails() -> None:
+    desk = Desk()
+
+    async def play(life: Life) -> None:
+        hall = life.hall
+        await create_topic(hall, "t", 1, {})
+        requested = asyncio.ensure_future(request_checkpoint(hall, 30.0))
+        await asyncio.sleep(0)
+        cancelled = asyncio.ensure_future(checkpoint(hall))
+        await asyncio.sleep(0)
+        assert not hall.checkpoint_wanted
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        assert hall.checkpoint_wanted
+        await checkpoint(hall)
+        assert await requested
 
     desk.live(play)

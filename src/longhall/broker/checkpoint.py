@@ -32,6 +32,7 @@ from longhall.world.ports import File
 SYNC_FILES_MAX: Final = 64  # Synced with one call; bounds a single wait.
 INDEX_UNSAVED_BYTES_MAX: Final = 1024 * 1024  # Of an active segment: a crash requires a scan of this much.
 PARTITIONS_A_TURN: Final = 32  # Partitions between two turns of the loop.
+REQUEST_LOOK_S: Final = 0.05
 COMMIT_LOOK_S: Final = 0.05
 COMMIT_LOOKS_MAX: Final = 100
 FLUSH_PASSES_MAX: Final = 400  # Passes over tails that are written in the background,
@@ -52,6 +53,9 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     """
     dropped, hall.dropped = hall.dropped, []
     dead, hall.dead_segments = hall.dead_segments, []
+    wanted, hall.checkpoint_wanted = hall.checkpoint_wanted, False
+    hall.checkpoints_begun += 1
+    number_begun = hall.checkpoints_begun
     ends: list[_Ends] = []
     steps = hall.steps()
     try:
@@ -67,19 +71,33 @@ async def checkpoint(hall: Hall, *, last: bool = False) -> None:
     except BaseException:
         hall.dropped = dropped + hall.dropped
         hall.dead_segments = dead + hall.dead_segments
+        hall.checkpoint_wanted |= wanted
         raise
     released = min(position for _, position, _ in captured)
     hall.wal.release_before(hall.on_release(released))
     hall.positions.release_before(hall.wal.start)
     hall.checkpoint_at = released
     hall.checkpoint_steps = steps
-    hall.checkpoint_wanted = False
     for partition, _, closed_end in ends:
         partition.log.safe_offset = closed_end
     hall.referenced_bytes = 0
     hall.checkpoints += 1
+    hall.checkpoint_number = number_begun
     hall.checkpointed_ms = hall.time.now_ms()
     await _remove(hall, dropped, dead, at_once=last)
+
+
+async def request_checkpoint(hall: Hall, seconds: float) -> bool:
+    """Ask the housekeeper for a checkpoint, and wait so long for it. True if there is one that began after the request:
+    one that was under way already has a state from before.
+    """
+    before = hall.checkpoints_begun
+    hall.checkpoint_wanted = True
+    for _ in range(int(seconds / REQUEST_LOOK_S)):
+        if hall.checkpoint_number > before:
+            return True
+        await asyncio.sleep(REQUEST_LOOK_S)
+    return False
 
 
 def _check_state(hall: Hall) -> None:

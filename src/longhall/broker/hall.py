@@ -175,8 +175,10 @@ class Hall:
         self.referenced_bytes = 0  # Written to segments directly since the last checkpoint.
         self.checkpoint_at = 0  # The end of the write-ahead log at the last checkpoint.
         self.checkpoint_steps = 0  # `steps()` at the last checkpoint.
-        self.checkpoint_wanted = False  # A caller needs a checkpoint to free space.
+        self.checkpoint_wanted = False  # A caller needs a checkpoint that begins from now on.
         self.checkpoints = 0
+        self.checkpoints_begun = 0  # With those that failed;
+        self.checkpoint_number = 0  # the number, among these, of the last one that was published.
         self.messages_cut = 0  # Messages of entries that a new leader truncated.
         self.checkpointed_ms = 0  # Hall time of the last checkpoint, 0 before the first,
         self.recovered_ms = 0  # and of the end of recovery.

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, final
 
+from longhall.broker.checkpoint import request_checkpoint
 from longhall.broker.hall import Hall
 from longhall.broker.partition import Partition
 from longhall.broker.scrub_pace import ScrubPace
@@ -46,8 +47,7 @@ REST_S_MAX: Final = 1.0  # The longest sleep between two checks of the pace.
 PARTITIONS_A_TURN: Final = 64
 NOTED_EVERY_MS: Final = 30_000
 CONFIRMED_TIMES: Final = 3  # Reads of a segment that the cleaner may be replacing.
-CHECKPOINT_LOOK_S: Final = 0.2
-CHECKPOINT_LOOKS_MAX: Final = 300
+CHECKPOINT_S_MAX: Final = 60.0
 AGAIN_S: Final = 60.0  # The pause after a failure of the scrub itself.
 REPAIRS_S_MAX: Final = 30.0  # How long a pass waits at its end for the repairs that it requested.
 
@@ -345,7 +345,7 @@ class Scrubber:
             place = StoredItem(SNAPSHOT, shard)
             if await self._is_damaged(shard):
                 self._found(place, {"shard": shard})
-                if await self._take_checkpoint() and not await self._is_damaged(shard):
+                if await request_checkpoint(self._hall, CHECKPOINT_S_MAX) and not await self._is_damaged(shard):
                     self._repaired(place)
             else:
                 self._forgive(place)
@@ -380,20 +380,10 @@ class Scrubber:
         hall = self._hall
         place = StoredItem(LOG, start)
         self._found(place, {"path": path, "position": position})
-        if await self._take_checkpoint() and hall.checkpoint_at >= until:
+        if await request_checkpoint(hall, CHECKPOINT_S_MAX) and hall.checkpoint_at >= until:
             hall.wal.release_before(until)
             hall.positions.release_before(hall.wal.start)
             self._repaired(place)
-
-    async def _take_checkpoint(self) -> bool:
-        hall = self._hall
-        before = hall.checkpoints
-        hall.checkpoint_wanted = True
-        for _ in range(CHECKPOINT_LOOKS_MAX):
-            if hall.checkpoints > before:
-                return True
-            await asyncio.sleep(CHECKPOINT_LOOK_S)
-        return False
 
     # Findings
 

@@ -22,6 +22,7 @@ from typing import Any, Final, final
 
 import msgspec
 
+from longhall.broker.checkpoint import request_checkpoint
 from longhall.broker.hall import Hall
 from longhall.cluster.replication.roles import FullSyncProgress
 from longhall.cluster.replication.sync_manifest import SyncManifest, read_sync_manifest
@@ -123,14 +124,14 @@ class FullSyncSource:
         return bool(self._files) and self._bytes_done >= sum(size for _, size in self._files)
 
     async def _checkpoint(self) -> None:
-        """Ask for a checkpoint, and wait for it and for the end of cleaning."""
-        hall = self._hall
-        before = hall.checkpoints
-        hall.checkpoint_wanted = True
-        for _ in range(int(ANSWER_S / LOOK_S / 2)):
-            if hall.checkpoints > before and not hall.cleaning:
-                return
-            await asyncio.sleep(LOOK_S)
+        """Wait for a checkpoint with everything that is committed now, which the follower may have, and for the end of
+        cleaning.
+        """
+        if await request_checkpoint(self._hall, ANSWER_S / 4):
+            for _ in range(int(ANSWER_S / 4 / LOOK_S)):
+                if not self._hall.cleaning:
+                    return
+                await asyncio.sleep(LOOK_S)
         raise LonghallError(Code.TIMED_OUT, "no checkpoint could be taken")
 
     async def _read(self, node: int, asked: bytes) -> bytes:
