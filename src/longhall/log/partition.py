@@ -21,9 +21,9 @@ from longhall.log.frames import STARTS_SEGMENT
 from longhall.log.index import Index, decode_index
 from longhall.log.index_files import discard_index, load_index, save_index
 from longhall.log.layout import index_path, partition_directory, segment_path
-from longhall.log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentNumbers, from_numbers
+from longhall.log.segment import INDEX_INTERVAL_BYTES, Segment, SegmentNumbers, base_of, from_numbers
 from longhall.log.segment_reads import Cold, Read, Supplied, cut_batches, read_bytes
-from longhall.log.tail_reads import Tail, add_tail, read_tail
+from longhall.log.tail import Tail, add_tail, parts_of, read_tail
 from longhall.records.batch import BatchHeader
 from longhall.world.ports import Buffer, File
 
@@ -126,7 +126,7 @@ class PartitionLog:
         written = 0
         while self._tail:
             segment = self._tail[0][2]
-            parts = self._parts_of(segment)
+            parts = parts_of(self._tail, segment)
             file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
             size = file.write_at(segment.written_bytes, parts)
             self._written(segment, len(parts), size)
@@ -143,7 +143,7 @@ class PartitionLog:
         if self._behind is not None:
             return True
         segment = self._tail[0][2]
-        parts = self._parts_of(segment)
+        parts = parts_of(self._tail, segment)
         file = self._files.make(self._directory, segment_path(self.partition, segment.base_offset))
         behind = TailWrite(self, segment, len(parts), sum([len(part) for part in parts]), on_written)
         if not self._files.disk.write_behind(file, segment.written_bytes, parts, behind.done):
@@ -172,15 +172,6 @@ class PartitionLog:
     def is_behind(self) -> bool:
         """True if a part of the tail is being written."""
         return self._behind is not None
-
-    def _parts_of(self, segment: Segment) -> list[bytes]:
-        """The batches of one segment at the start of the tail."""
-        parts: list[bytes] = []
-        for _, stored, owner in self._tail:
-            if owner is not segment:
-                break
-            parts.append(stored)
-        return parts
 
     def _written(self, segment: Segment, count: int, size_bytes: int) -> None:
         segment.written_bytes += size_bytes
@@ -364,7 +355,7 @@ class PartitionLog:
 
     def _segment_at(self, offset: int) -> int:
         """The segment with `offset`, or the next one if the offset lies in a gap."""
-        return max(bisect_right(self.segments, offset, key=_segment_base) - 1, 0)
+        return max(bisect_right(self.segments, offset, key=base_of) - 1, 0)
 
     def segment_for_timestamp(self, timestamp_ms: int) -> Segment | None:
         """The first segment that may have a record at or after this time; flush before the call."""
@@ -606,7 +597,3 @@ class TailWrite:
         """Handle the end of the write."""
         if self._log.arrived(self, error) and self.on_written is not None:
             self.on_written(self.size_bytes)
-
-
-def _segment_base(segment: Segment) -> int:
-    return segment.base_offset

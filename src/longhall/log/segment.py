@@ -55,6 +55,11 @@ class Segment:
         return (self.base_offset, self.next_offset, self.size_bytes, self.max_timestamp_ms, self.created_ms)
 
 
+def base_of(segment: Segment) -> int:
+    """The key by which segments are ordered."""
+    return segment.base_offset
+
+
 def from_numbers(numbers: Any) -> Segment:
     """A segment whose bytes are all in its file; MessagePack returns the numbers as a list."""
     segment = Segment(int(numbers[0]), int(numbers[4]))

@@ -1,4 +1,4 @@
-"""Reads of the tail of a partition: batches that are in memory, because their segment is written later."""
+"""The tail of a partition: batches that are in memory, because their segment is written later."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from longhall.log.segment_reads import Read
 from longhall.world.ports import Buffer
 
 Tail = list[tuple[int, bytes, Segment]]  # Base offset, batch, its segment.
+
+
+def parts_of(tail: Tail, segment: Segment) -> list[bytes]:
+    """The batches of one segment at the start of the tail."""
+    parts: list[bytes] = []
+    for _, stored, owner in tail:
+        if owner is not segment:
+            break
+        parts.append(stored)
+    return parts
 
 
 def read_tail(tail: Tail, offset: int, bytes_max: int, limit_offset: int) -> Read:
