@@ -26,6 +26,7 @@ REAL = (
     "test_outbox.py",
     "test_power_cut.py",
     "test_repair.py",
+    "test_roles.py",
     "test_scrub.py",
     "test_sealed.py",
     "test_spread.py",

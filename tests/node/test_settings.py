@@ -101,7 +101,9 @@ def test_a_misspelt_variable_is_told_but_strangers_are_left_alone() -> None:
         ({"agent_check": "10.0.0.1:9000"}, "agent_check = 10.0.0.1:9000 can be reached by others"),
         ({"agent_check": "127.0.0.1:0", "workers": 2}, "leave out --workers, or agent_check"),
         ({"drain_delay_ms": "5s", "workers": 2}, "leave out --workers, or drain_delay_ms"),
-        ({"role": "back"}, "all | front"),
+        ({"role": "storage"}, "--coordinator zk://HOST:PORT"),
+        ({"role": "metadata"}, "--coordinator zk://HOST:PORT"),
+        ({"role": "back"}, "all | front | metadata | storage"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(flags: dict[str, object], expected: str) -> None:

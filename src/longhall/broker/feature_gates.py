@@ -23,7 +23,7 @@
               the groups of their queues; topics in groups may have to be archived; the log has notes of usage;
               partitions may move between replication groups: topics have move records
     level 9   queues in replication groups move, grow, and take part in transactions; segments of quiet partitions are
-              closed by an event
+              closed by an event; nodes may have the roles metadata and storage
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -55,7 +55,7 @@ WORDS: Final = {
     "replication group",
     8: "forks, queues over topics, and topics that must be archived, in replication groups; usage in the log; "
     "partitions that move between replication groups",
-    9: "queues in replication groups that move, grow and take part in transactions",
+    9: "queues in replication groups that move, grow and take part in transactions; nodes that store wings alone",
 }
 MAP_LEVEL: Final = 2  # Maps of partitions, and marks.
 WINGS_LEVEL: Final = 3  # Placements other than in the hall itself.
@@ -82,6 +82,7 @@ TENANT_SEALING_LEVEL: Final = 9  # Tenants whose queues and topics are sealed wi
 ENDED_SESSIONS_LEVEL: Final = 9  # Sessions of browsers that have logged out, in the directory.
 GROUP_GROWTH_LEVEL: Final = 9  # Queues that grow in other replication groups.
 SPREAD_LEVEL: Final = 9  # Queues that AMQP declared are spread by default.
+ROLES_LEVEL: Final = 9  # Nodes that never get a replica of the hall although they store wings.
 QUEUE_MOVES_LEVEL: Final = 9  # Queues, and compacted topics, that move between replication groups.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 

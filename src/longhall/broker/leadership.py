@@ -22,7 +22,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     http: str = ""
     peers: str = ""
     rack: str = ""
-    is_front: bool = False  # It must never store messages.
+    is_front: bool = False  # It must never store messages,
+    may_store_wings: bool = True  # and neither those of wings, if this is False.
 
 
 class Leadership(Protocol):

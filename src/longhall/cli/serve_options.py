@@ -118,5 +118,8 @@ class ClusterOptions(NamedTuple):
     rack: Annotated[str | None, typer.Option(help="The rack of the node, which Kafka clients can see.")] = None
     role: Annotated[
         str | None,
-        typer.Option(help="all or front: a node of a cluster that keeps no messages.", show_default="all"),
+        typer.Option(
+            help="all; or in a cluster: front (no replicas), metadata (only of the hall), storage (only of wings).",
+            show_default="all",
+        ),
     ] = None

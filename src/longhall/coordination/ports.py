@@ -61,7 +61,10 @@ class Ids(enum.Enum):
     WINGS = "wings"
 
 
-FRONT: Final = "front"  # The role of a front end.
+# The roles of nodes that do not do everything.
+FRONT: Final = "front"  # Serves its doors, and has no replicas.
+METADATA: Final = "metadata"  # May have a replica of the hall, and none of the wings of hosts.
+STORAGE: Final = "storage"  # May have replicas of wings, and none of the hall.
 
 
 class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +79,12 @@ class MemberDescription(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     unfit: str = ""  # Why it should not become leader, in a word or two: its disk is full, or damaged.
     halted: str = ""  # Why it is fenced although it runs: its copy of the log contradicts the record.
-    role: str = ""  # FRONT for a front end, which must never have a replica; else empty.
+    role: str = ""  # FRONT, METADATA or STORAGE; empty for a node that does everything, and in the group of a wing.
+
+    @property
+    def may_store_hall(self) -> bool:
+        """True if the node may have a replica of the group in which it is registered: of the hall, or of a wing."""
+        return self.role not in (FRONT, STORAGE)
 
 
 class Manager(msgspec.Struct, frozen=True, kw_only=True):

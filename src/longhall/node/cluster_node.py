@@ -80,6 +80,7 @@ from longhall.node.addresses import Address, parse_address
 from longhall.node.join_state import JoinState, RecordDoubted, as_member
 from longhall.node.memory_shares import member_options
 from longhall.node.remote_metrics import METRICS, METRICS_S_MAX, gathered
+from longhall.node.room_settings import group_role
 from longhall.service.outbox_calls import OutboxCalls
 from longhall.service.placed_queue import placed_queue
 from longhall.service.placed_queues import PlacedQueues
@@ -257,7 +258,7 @@ class ClusterNode:
             feature_level_min=OLDEST if self.place.level_max > OLDEST else 0,  # The first version did not publish it.
             feature_level_max=self.place.level_max if self.place.level_max > OLDEST else 0,
             unfit=self.condition(),
-            role=FRONT if settings.role == FRONT else "",
+            role=group_role(settings),
         )
         await self.session.start(member, self.peers, described, self.recovery)
         if self.balancer is not None:

@@ -56,6 +56,7 @@ def settings_of(settings: Settings, wing: ReplicationGroup, node: int, level: in
         agent_check=None,
         drain_delay_ms=0,
         node_id=node,
+        role="all",
         auto_create_topics=False,
         scale_hook=None,
         feature_level_max=level,

@@ -13,6 +13,7 @@ from longhall.broker.recovery import Identity, identify, read_identity, write_id
 from longhall.cluster.membership.copy_report import CopyReport, ask_report
 from longhall.cluster.membership.join import (
     check_level,
+    check_storage_node,
     is_older_copy,
     join_as_front_end,
     number_of,
@@ -28,7 +29,7 @@ from longhall.cluster.replication.repair_policy import RepairPolicy
 from longhall.cluster.rpc.addresses import addresses_of
 from longhall.cluster.rpc.authentication import Secrets
 from longhall.cluster.rpc.peers import Peers
-from longhall.coordination.ports import FRONT, Coordinator, ReplicationGroup, ShardState
+from longhall.coordination.ports import FRONT, STORAGE, Coordinator, ReplicationGroup, ShardState
 from longhall.errors import Code, LonghallError
 from longhall.log.layout import IDENTITY
 from longhall.names import CATALOGUE_SHARD
@@ -108,14 +109,15 @@ async def take_place(
     patience_ms: int = PATIENCE_MS,
     secrets: Secrets | None = None,
     founder: int = 0,
-    is_front: bool = False,
+    role: str = "",
 ) -> JoinState:
     """Join the cluster through the coordinator. CoordinationError or LonghallError if that is not possible.
 
     With a `source`, a full sync from that node follows; `fetched` of the result is False if it failed. A `damaged` copy
     of a node that is no replica is set aside instead, which also counts as `fetched`. The call waits
     up to `patience_ms` for the session of a node that has this number and another directory, and a while for the
-    `founder` of a group that has no record yet. A front end is marked as drained.
+    `founder` of a group that has no record yet. A front end is marked as drained; the role is empty for a node that
+    does everything, and for the process of a wing.
     """
     await check_level(coordinator, level_max)
     disk = world.disk
@@ -127,7 +129,7 @@ async def take_place(
     if own is not None and own.member:
         await check_record(coordinator, member_file)
     member_file.node = await number_of(coordinator, member_file, wished)
-    if is_front:
+    if role == FRONT:
         if own is not None and member_file.role != FRONT:
             raise LonghallError(
                 Code.INVALID_CONFIGURATION,
@@ -135,7 +137,9 @@ async def take_place(
                 "empty one with --data",
             )
         await join_as_front_end(coordinator, member_file.node)
-    member_file.role = FRONT if is_front else ""
+    elif role == STORAGE:
+        await check_storage_node(coordinator, member_file.node)
+    member_file.role = role
     probe = Peers(world, own.hall_id if own is not None else "", member_file.node, member_file.life, secrets=secrets)
     try:
         place = await _settle(

@@ -26,7 +26,7 @@ from longhall.broker.recovery import read_identity
 from longhall.cluster.membership.member_file import MEMBER_FILE, read_member_file
 from longhall.cluster.replication.repair_policy import Remedy, RepairPolicy
 from longhall.coordination.address import parse_address as parse_coordinator
-from longhall.coordination.ports import FRONT, NOBODY, CoordinationError, Coordinator, ReplicationGroup
+from longhall.coordination.ports import FRONT, METADATA, NOBODY, CoordinationError, Coordinator, ReplicationGroup
 from longhall.coordination.tree_client import worker_coordinator
 from longhall.coordination.watches import report_failure
 from longhall.directory.directory import Directory
@@ -50,7 +50,7 @@ from longhall.node.group_supervisor import GroupSupervisor
 from longhall.node.join_state import JoinState, RecordDoubted, take_place
 from longhall.node.logs import configure, tell
 from longhall.node.record_wait import RecordWait, copy_report
-from longhall.node.room_settings import options_of
+from longhall.node.room_settings import group_role, options_of
 from longhall.node.settings import Settings
 from longhall.node.tls import PEERS, NodeTls
 from longhall.node.worker import Orders, watch_parent
@@ -109,8 +109,8 @@ def run(settings: Settings, orders: Orders | None = None, wing: ReplicationGroup
 
 
 def _fork_server(settings: Settings) -> ForkServer | None:
-    """The fork server for the wings of this host; None outside of clusters, and for a node that stores nothing."""
-    if settings.coordinator is None or settings.role == FRONT or not hasattr(socket, "send_fds"):
+    """The fork server for the wings of this host; None outside of clusters, and for a node without wings."""
+    if settings.coordinator is None or settings.role in (FRONT, METADATA) or not hasattr(socket, "send_fds"):
         return None
     for name in NEEDED_BY_WINGS:
         importlib.import_module(name)
@@ -266,7 +266,7 @@ async def _take_place(world: RealWorld, life: Life, coordinator: Coordinator) ->
         patience_ms=2 * settings.session_timeout_ms,
         secrets=life.secret_file.secrets,
         founder=life.wing.hosts[0] if life.wing is not None else NOBODY,
-        is_front=settings.role == FRONT,
+        role=group_role(settings),
     )
 
 

@@ -19,6 +19,11 @@ BEHIND_BYTES_MIN: Final = 64 * 1024  # Smaller tails are written by the event lo
 BEHIND_SHARE: Final = 4096
 
 
+def group_role(settings: Settings) -> str:
+    """The role under which a node registers; empty for one that does everything, as before there were roles."""
+    return "" if settings.role == "all" else settings.role
+
+
 def options_of(settings: Settings) -> HallOptions:
     """The options of the broker, from the settings."""
     consumers = settings.consumer_groups

@@ -147,10 +147,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(ge=0, le=2**31 - 1, description="The number of the node in its cluster; 0 takes one and keeps it."),
     ] = 0
     role: Annotated[
-        Literal["all", "front"],
+        Literal["all", "front", "metadata", "storage"],
         Meta(
-            description="all, or front: a front end, a node of a cluster that serves its doors, stores no messages and "
-            "is never a replica."
+            description="What a node of a cluster stores. front: nothing. metadata: the hall (catalogue, consumer "
+            "groups, transactions), and no wings. storage: wings, and not the hall. Every node serves its doors."
         ),
     ] = "all"
     rack: Annotated[str, Meta(max_length=100, description="Where the node stands; Kafka clients are told.")] = ""

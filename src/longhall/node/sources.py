@@ -227,8 +227,8 @@ def _check_together(settings: Settings) -> None:
             parse_address(settings.agent_check)
         except ValueError as error:
             raise _refused(f"agent_check: {error}") from None
-    if settings.role == "front":
-        _check_front_end(settings)
+    if settings.role != "all":
+        _check_role(settings)
     if settings.workers > 1:
         _check_workers(settings)
     if not settings.insecure:
@@ -276,13 +276,15 @@ def _check_cluster(settings: Settings) -> None:
         )
 
 
-def _check_front_end(settings: Settings) -> None:
-    """A front end needs a cluster, and settings for data that it does not have are refused."""
+def _check_role(settings: Settings) -> None:
+    """A role needs a cluster, and settings for data that a front end does not have are refused."""
     if settings.coordinator is None:
         raise _refused(
-            "role = front, and there is no cluster whose messages it could serve: name its ZooKeeper with "
+            f"role = {settings.role}, and there is no cluster in which the node could have it: name its ZooKeeper with "
             "--coordinator zk://HOST:PORT, or leave out --role"
         )
+    if settings.role != "front":
+        return
     defaults = Settings()
     for name in STORAGE_SETTINGS:
         if getattr(settings, name) != getattr(defaults, name):

@@ -105,7 +105,7 @@ class Controller:
         alive = frozenset(joined) | await self._living_leader(state, joined, suspects)
         unfit = frozenset(number for number, one in joined.items() if one.unfit)
         unclean = frozenset(number for number, one in joined.items() if one.unfit == UNCLEAN)
-        in_sync_min = self._metadata.goals(state, frozenset()).in_sync_min
+        in_sync_min = self._metadata.in_sync_min
         change = decide(state, alive, suspects, unfit, unclean, in_sync_min)
         if await self._is_contradicted(state, members):
             await self._recover(state)
@@ -226,7 +226,7 @@ class Controller:
     ) -> bool:
         """Take one step of a reassignment of replicas, if there is one to be taken. True if there was."""
         racks = {node: one.rack for node, one in members.items() if node not in suspects}
-        after = next_step(state, racks, self._metadata.goals(state, await self._coordinator.drains()))
+        after = next_step(state, racks, self._metadata.goals(state, await self._coordinator.drains(), members))
         if after is not None:
             self._node.take_state(await self._coordinator.change_shard(state, after, under=term))
             _log.info("replicas", extra={"nodes": after.replicas, "were": state.replicas, "in_sync": after.in_sync})

@@ -373,7 +373,7 @@ class CoordinatorSession:
         if duty.is_serving:
             await duty.run()
         if self._campaigns:
-            await candidate.run(self.metadata.storage_nodes)
+            await candidate.run(self.metadata.controller_candidates)
 
     async def _raise_level(self) -> None:
         """Raise the feature level to the newest that all nodes know, where the settings leave it to the controller."""

@@ -18,6 +18,7 @@ from longhall.cluster.membership.rack_placement import crowded, place
 from longhall.cluster.membership.reassignment import leaving_of
 from longhall.coordination.ports import (
     FRONT,
+    STORAGE,
     Conflict,
     CoordinationError,
     Coordinator,
@@ -44,9 +45,14 @@ class Hosts:
         self._transfer: asyncio.Task[bool] | None = None
 
     async def add(self, node: int) -> str:
-        """A live host becomes a replica, whether it was drained before or not."""
-        await self._must_store(node)
+        """A live host becomes a replica, whether it was drained before or not. A storage node has its share of wings
+        again.
+        """
         drained = await self._drained()
+        if node in drained and (await self._must_live(node)).role == STORAGE:
+            await _tried(self._coordinator.clear_drain(node))
+            return f"node {node} keeps its share of the wings again"
+        await self._must_store(node)
         if node in drained:
             await _tried(self._coordinator.clear_drain(node))
 
@@ -171,13 +177,18 @@ class Hosts:
 
     async def _must_store(self, node: int) -> None:
         """LonghallError unless the node is alive and may have replicas."""
-        if (await self._must_live(node)).role == FRONT:
+        role = (await self._must_live(node)).role
+        if role == FRONT:
             raise _refused(f"node {node} is a front end, which keeps nothing: start it without --role front first")
+        if role == STORAGE:
+            raise _refused(
+                f"node {node} is a storage node, which never keeps the hall: start it without --role storage"
+            )
 
     async def _living(self) -> dict[int, str]:
         """The rack of every live host that may have replicas."""
         members = await _tried(self._coordinator.members())
-        return {node: member.rack for node, member in members.items() if member.role != FRONT}
+        return {node: member.rack for node, member in members.items() if member.may_store_hall}
 
     async def _drained(self) -> frozenset[int]:
         return await _tried(self._coordinator.drains())

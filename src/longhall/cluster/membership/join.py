@@ -6,6 +6,7 @@ hall        the id and the number of shards, which the first node has brought; s
 level       the feature level of the cluster, which a node must know; the first node brings its own
 life        the coordinator has the count of starts of each node: a directory with a lower one is an older copy
 front end   a node that never has a replica: it cannot be the first node, and is marked as drained before it registers
+storage     a node that has replicas of wings, and never one of the hall: it cannot be the first node either
 rejoin      a node that starts does not lead; one that was not stopped cleanly is not in sync either, unless no other
             replica in sync answers: then its log, which was synced before each acknowledgement, is the best there is
 """
@@ -19,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from longhall.broker.feature_gates import OLDEST
+from longhall.broker.feature_gates import OLDEST, ROLES_LEVEL
 from longhall.broker.recovery import Identity
 from longhall.cluster.membership.copy_report import FOLLOWER, LEADER, CopyReport
 from longhall.cluster.membership.feature_level import level_of
@@ -27,7 +28,9 @@ from longhall.cluster.membership.member_file import MemberFile
 from longhall.cluster.membership.receipt_secret import from_record, on_record
 from longhall.coordination.ports import (
     ABSENT,
+    FRONT,
     NOBODY,
+    STORAGE,
     Conflict,
     CoordinationError,
     Coordinator,
@@ -76,14 +79,7 @@ async def join_as_front_end(coordinator: Coordinator, node: int) -> None:
 
     LonghallError if the node has a replica, or if there is no cluster yet: a front end cannot be its first replica.
     """
-    for _ in range(FOUNDER_LOOKS):
-        state = await coordinator.shard(CATALOGUE_SHARD)
-        if state is not None:
-            break
-        await asyncio.sleep(LOOK_S)
-    else:
-        said = "the cluster has no node that stores messages yet: start one without --role front first"
-        raise LonghallError(Code.INVALID_CONFIGURATION, said)
+    state = await _state_of_hall(coordinator, FRONT)
     if node in state.replicas:
         raise LonghallError(
             Code.INVALID_CONFIGURATION,
@@ -91,6 +87,37 @@ async def join_as_front_end(coordinator: Coordinator, node: int) -> None:
             "first, and choose an empty directory with --data",
         )
     await coordinator.mark_drain(node)
+
+
+async def check_storage_node(coordinator: Coordinator, node: int) -> None:
+    """LonghallError if a node cannot be a storage node: it has a replica of the hall, there is no hall yet, or the
+    controller may be of a version that would give it a replica.
+    """
+    state = await _state_of_hall(coordinator, STORAGE)
+    level = level_of((await coordinator.feature_level()).level)
+    if level < ROLES_LEVEL:
+        raise LonghallError(
+            Code.UNSUPPORTED_VERSION,
+            f"storage nodes need feature level {ROLES_LEVEL}, and the cluster is at {level}: raise it with "
+            "`longhall cluster upgrade`",
+        )
+    if node in state.replicas:
+        raise LonghallError(
+            Code.INVALID_CONFIGURATION,
+            f"node {node} has a copy of the hall, and a storage node keeps wings alone: run `longhall cluster drain "
+            f"{node}` first, and `longhall cluster add {node}` when it runs with --role storage",
+        )
+
+
+async def _state_of_hall(coordinator: Coordinator, role: str) -> ShardState:
+    """The record of the hall; LonghallError if there is none for a while, because this role cannot begin a cluster."""
+    for _ in range(FOUNDER_LOOKS):
+        state = await coordinator.shard(CATALOGUE_SHARD)
+        if state is not None:
+            return state
+        await asyncio.sleep(LOOK_S)
+    said = f"the cluster has no node that stores the hall yet: start one without --role {role} first"
+    raise LonghallError(Code.INVALID_CONFIGURATION, said)
 
 
 async def wait_for_number(coordinator: Coordinator, node: int, directory: str, patience_ms: int, ask: Ask) -> None:

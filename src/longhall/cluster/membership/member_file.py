@@ -30,7 +30,7 @@ class MemberFile(msgspec.Struct, kw_only=True):
     clean: bool = True  # A new directory is.
     revision: int = -1  # Of the newest record of the cluster that the node has seen: an older one is not believed.
     rebuilt: int = 0  # How often that record had been rebuilt.
-    role: str = ""  # The role of the node that last used the directory: FRONT, or empty.
+    role: str = ""  # The role of the node that last used the directory; empty for one that does everything.
     drains: list[int] = []  # The drained nodes and wings at that time, in case the coordinator loses them.
     wings: list[ReplicationGroup] = []
 

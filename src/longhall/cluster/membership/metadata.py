@@ -13,7 +13,7 @@ from typing import final
 from longhall.broker.leadership import NOBODY, Host
 from longhall.cluster.membership.feature_level import LevelOutlook, level_of, outlook
 from longhall.cluster.membership.reassignment import ReassignmentGoals
-from longhall.coordination.ports import FRONT, FeatureLevel, MemberDescription, ShardState
+from longhall.coordination.ports import FRONT, METADATA, FeatureLevel, MemberDescription, ShardState
 
 
 @final
@@ -52,13 +52,16 @@ class ClusterMetadata:
         return frozenset(number for number, one in self.living.items() if not one.unfit)
 
     @property
-    def storage_nodes(self) -> frozenset[int]:
-        """The live nodes that are no front ends."""
+    def controller_candidates(self) -> frozenset[int]:
+        """The live nodes that can be controller: all but front ends."""
         return frozenset(number for number, one in self.living.items() if one.role != FRONT)
 
-    def goals(self, state: ShardState, drained: frozenset[int]) -> ReassignmentGoals:
+    def goals(
+        self, state: ShardState, drained: frozenset[int], members: Mapping[int, MemberDescription]
+    ) -> ReassignmentGoals:
         """How many replicas there should be under this record, and on which nodes there should be none."""
-        return ReassignmentGoals(state.factor or self.default_factor, self.in_sync_min, drained)
+        never = {number for number, one in members.items() if not one.may_store_hall}
+        return ReassignmentGoals(state.factor or self.default_factor, self.in_sync_min, drained | never)
 
     def hosts(self) -> list[Host]:
         """The live nodes with the addresses of their doors, by their numbers."""
@@ -81,6 +84,7 @@ def hosts_of(living: Mapping[int, MemberDescription]) -> list[Host]:
             peers=one.addresses.get("peer", ""),
             rack=one.rack,
             is_front=one.role == FRONT,
+            may_store_wings=one.role not in (FRONT, METADATA),
         )
         for number, one in sorted(living.items())
     ]

@@ -83,9 +83,10 @@ class GroupAdministration:
         if away:
             said = f"node {away[0]} is not running: start it with `longhall serve --coordinator` first"
             raise LonghallError(Code.UNKNOWN_MEMBER, said)
-        fronts = [host.node for host in self._session.members() if host.is_front and host.node in hosts]
-        if fronts:
-            raise _refused(f"node {fronts[0]} is a front end, which keeps nothing: choose another host")
+        unable = [host for host in self._session.members() if not host.may_store_wings and host.node in hosts]
+        if unable:
+            role = "front end, which keeps nothing" if unable[0].is_front else "metadata node, which keeps no wings"
+            raise _refused(f"node {unable[0].node} is a {role}: choose another host")
         taken = reserved_hosts(others).intersection(hosts)
         if taken:
             raise _refused(f"node {min(taken)} is reserved for another wing")

@@ -110,12 +110,12 @@ class GroupDirectory:
         return len(usable) if self.may_spread and len(usable) > 1 else 0
 
     def _usable(self) -> frozenset[int]:
-        alive = frozenset(host.node for host in self._session.members() if not host.is_front)
-        return alive - self._gone()
+        return frozenset(host.node for host in self._session.members()) - self._gone()
 
     def _gone(self) -> frozenset[int]:
-        """Hosts that must store nothing of other wings, alive or not: drained or reserved."""
-        return self._session.drained | reserved_hosts(self.records.values())
+        """Hosts that must store nothing of other wings: drained or reserved ones, front ends and metadata nodes."""
+        unable = (host.node for host in self._session.members() if not host.may_store_wings)
+        return self._session.drained | reserved_hosts(self.records.values()) | frozenset(unable)
 
     @property
     def leads(self) -> bool:

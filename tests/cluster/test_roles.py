@@ -1,0 +1,179 @@
+"""Nodes that store the hall alone, and nodes that store wings alone, as processes of one cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from longhall.cli.cluster.status import ask
+from longhall.coordination.ensemble import Ensemble
+from soak.cluster import Cluster
+from soak.node import COMMAND, Node, NodeFailed
+from tests.cluster.load import sqs_client
+
+METADATA = (1, 2, 3)
+STORAGE = (4, 5)
+ROLES = {**dict.fromkeys(METADATA, "metadata"), **dict.fromkeys(STORAGE, "storage")}
+MARK = b"51d0-marked-message-body"
+WAIT_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def apart(ensemble: Ensemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    home = tmp_path_factory.mktemp("roles")
+    spread = {"default_placement": "spread"}
+    cluster = Cluster(home, session_ms=3000, zookeeper=ensemble, path=f"/{home.name}", settings=spread)
+    try:
+        for number, role in ROLES.items():
+            cluster.nodes[number] = _with_role(cluster.make(number), role)
+            cluster.nodes[number].start()
+        _wait_for_groups(cluster)
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def _with_role(node: Node, role: str) -> Node:
+    node.options += ["--role", role]
+    return node
+
+
+def _run(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, "cluster", *words, "--address", cluster.nodes[4].http]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def _rows(cluster: Cluster, *words: str) -> Any:
+    done = _run(cluster, *words, "-o", "json")
+    assert done.returncode == 0, f"{done.stderr}\n{cluster.log_tails()}"
+    return json.loads(done.stdout)
+
+
+def _wait_for_groups(cluster: Cluster) -> None:
+    ends_s = time.monotonic() + WAIT_S
+    while time.monotonic() < ends_s:
+        done = _run(cluster, "wing", "list", "-o", "json")
+        wings = json.loads(done.stdout) if done.returncode == 0 else []
+        if [wing["leader"] for wing in wings] == list(STORAGE) and all(wing["in_sync"] == "4, 5" for wing in wings):
+            return
+        time.sleep(0.5)
+    raise AssertionError(f"the storage nodes lead no wings after {WAIT_S} s\n{cluster.log_tails()}")
+
+
+def _has_mark(node: Node) -> bool:
+    return any(MARK in path.read_bytes() for path in node.data.rglob("*") if path.is_file())
+
+
+def test_messages_are_on_storage_nodes_and_the_catalogue_on_metadata_nodes(apart: Cluster) -> None:
+    queue = sqs_client(apart.nodes[1].sqs).create_queue(QueueName="orders")["QueueUrl"]
+    sqs_client(apart.nodes[2].sqs).send_message(QueueUrl=queue, MessageBody=MARK.decode())
+    admin = AdminClient({"bootstrap.servers": apart.nodes[1].bootstrap})
+    admin.create_topics([NewTopic("events", num_partitions=4)])["events"].result(30)
+    producer = Producer({"bootstrap.servers": apart.nodes[1].bootstrap})
+    for partition in range(4):
+        producer.produce("events", MARK, partition=partition)
+    assert producer.flush(60) == 0
+
+    hosts = {host.node: host for host in ask(apart.nodes[5].http).hosts}
+    assert {number: host.role for number, host in hosts.items()} == ROLES
+    assert {number for number, host in hosts.items() if host.keeps} == set(METADATA)
+    rows = _rows(apart, "map")
+    assert {row["leader"] for row in rows if row["name"] == "events"} == set(STORAGE)
+    assert {tuple(sorted(row["replicas"])) for row in rows if row["name"] in ("orders", "events")} == {STORAGE}
+    received = sqs_client(apart.nodes[3].sqs).receive_message(QueueUrl=queue, WaitTimeSeconds=20)
+    assert [message["Body"] for message in received["Messages"]] == [MARK.decode()]
+    assert [number for number, node in apart.nodes.items() if _has_mark(node)] == list(STORAGE)
+
+
+def test_clients_go_on_when_a_node_of_each_role_dies(apart: Cluster) -> None:
+    client = sqs_client(apart.nodes[4].sqs)
+    queue = client.create_queue(QueueName="lasting")["QueueUrl"]
+    client.send_message(QueueUrl=queue, MessageBody="before")
+    leader = ask(apart.nodes[4].http).leader
+    assert leader in METADATA
+    apart.nodes[leader].kill()
+    _retried(lambda: client.send_message(QueueUrl=queue, MessageBody="between"))
+    _retried(lambda: client.create_queue(QueueName="later"))
+    apart.nodes[leader].start()
+    _wait_for_groups(apart)
+    rows = [row for row in _rows(apart, "map") if row["name"] in ("lasting", "later")]
+    assert {row["leader"] for row in rows} <= set(STORAGE)
+
+
+def _retried(attempt: Any) -> None:
+    """Repeat an attempt while it fails, as an application does."""
+    ends_s = time.monotonic() + WAIT_S
+    while True:
+        try:
+            attempt()
+            return
+        except Exception:
+            if time.monotonic() > ends_s:
+                raise
+            time.sleep(0.2)
+
+
+def test_operators_cannot_place_copies_against_a_role(apart: Cluster) -> None:
+    for words in (("add", "4"), ("move", "1", "4"), ("move", "--leader", "5")):
+        done = _run(apart, *words)
+        assert done.returncode != 0
+        assert "is a storage node, which never keeps the hall" in done.stderr
+    wing = _run(apart, "wing", "add", "own", "--hosts", "1,4")
+    assert wing.returncode != 0
+    assert "node 1 is a metadata node, which keeps no wings" in wing.stderr
+    factor = _run(apart, "factor", "4")
+    assert factor.returncode != 0
+    assert "there are 3 hosts to keep 4 copies" in factor.stderr
+
+
+def test_a_storage_node_begins_no_cluster_and_takes_no_copy_of_the_hall_along(apart: Cluster, tmp_path: Path) -> None:
+    alone = Cluster(tmp_path, zookeeper=apart.zookeeper, path=f"/{tmp_path.name}-alone")
+    with pytest.raises(NodeFailed, match="no node that stores the hall yet"):
+        _with_role(alone.make(1), "storage").start()
+    follower = apart.nodes[next(number for number in METADATA if number != ask(apart.nodes[4].http).leader)]
+    follower.stop()
+    follower.options[-1] = "storage"
+    try:
+        with pytest.raises(NodeFailed, match="has a copy of the hall"):
+            follower.start()
+    finally:
+        follower.options[-1] = "metadata"
+        follower.start()
+
+
+def test_a_host_that_becomes_a_metadata_node_gives_its_wings_to_others(apart: Cluster) -> None:
+    apart.nodes[6] = apart.make(6)
+    apart.nodes[6].start()
+    _wait_for_hosts(apart, "host-6", lambda hosts: hosts[:1] == [6])
+    apart.nodes[6].stop()
+    _with_role(apart.nodes[6], "metadata").start()
+    _wait_for_hosts(apart, "host-6", lambda hosts: sorted(hosts) == list(STORAGE))
+    _wait_for_hosts(apart, "host-4", lambda hosts: sorted(hosts) == list(STORAGE))
+
+
+def _wait_for_hosts(cluster: Cluster, wing: str, holds: Callable[[list[int]], bool]) -> None:
+    """Wait until the hosts of a wing, the preferred leader first, are as they should be, and all of them in sync."""
+    ends_s = time.monotonic() + WAIT_S
+    rows: Any = []
+    while time.monotonic() < ends_s:
+        rows = [row for row in _rows(cluster, "wing", "list") if row["wing"] == wing]
+        if (
+            rows
+            and holds(_numbers(rows[0]["keepers"]))
+            and _numbers(rows[0]["in_sync"]) == sorted(_numbers(rows[0]["keepers"]))
+        ):
+            return
+        time.sleep(0.5)
+    raise AssertionError(f"after {WAIT_S} s: {rows}\n{cluster.log_tails()}")
+
+
+def _numbers(listed: str) -> list[int]:
+    return [int(number) for number in listed.split(", ") if number]
