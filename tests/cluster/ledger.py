@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from soak.cluster import Cluster
 
 TOPIC = "ledger"
+TRIES_MAX = 5
 
 
 def make_topic(cluster: Cluster) -> None:
@@ -34,7 +35,17 @@ def acknowledged(cluster: Cluster, words: list[str]) -> None:
 
 
 def readable(bootstrap: str, topic: str = TOPIC) -> list[str]:
-    """All messages that a new reader gets."""
+    """All messages that a new reader gets. librdkafka fails requests to a broker that leaves the cluster meanwhile."""
+    for _ in range(TRIES_MAX):
+        try:
+            return _read(bootstrap, topic)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._DESTROY_BROKER:
+                raise
+    raise AssertionError("brokers leave the cluster all the time")
+
+
+def _read(bootstrap: str, topic: str) -> list[str]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
     place = TopicPartition(topic, 0, 0)
     try:

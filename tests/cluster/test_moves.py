@@ -78,12 +78,15 @@ class _Traffic:
         self.failures: list[str] = []
         self._cluster = cluster
         self._stopping = threading.Event()
+        self._sending_is_over = threading.Event()  # `sent` has everything that was acknowledged.
         self._threads = [threading.Thread(target=work) for work in (self._produce, self._consume, self._use_queue)]
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
         self._stopping.set()
+        self._threads[0].join(WAIT_SECONDS)
+        self._sending_is_over.set()
         for thread in self._threads:
             thread.join(WAIT_SECONDS)
         assert not any(thread.is_alive() for thread in self._threads)
@@ -118,7 +121,7 @@ class _Traffic:
         consumer.subscribe([TOPIC])
         ends = 0.0
         while not ends or (time.monotonic() < ends and not self._has_all()):
-            if self._stopping.is_set() and not ends:
+            if self._sending_is_over.is_set() and not ends:
                 ends = time.monotonic() + WAIT_SECONDS
             message = consumer.poll(0.2)
             if message is not None and message.error() is None:
