@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from longhall.broker import apply
 from longhall.broker.queues.delivery.window import Window
-from longhall.cluster.replication import digests
+from longhall.cluster.replication import digests, full_sync
 from longhall.log.frames import Entry
 from longhall.queues.outcomes import UNREADABLE
 from simulation.bug import Bug
@@ -56,6 +57,19 @@ def _believe_the_leader() -> _Replacements:
     return [(digests.Comparison, "_close", close)]
 
 
+def _start_from_a_running_checkpoint() -> _Replacements:
+    async def request_checkpoint(hall: Any, seconds: float) -> bool:
+        before = hall.checkpoints
+        hall.checkpoint_wanted = True
+        for _ in range(int(seconds / 0.05)):
+            if hall.checkpoints > before:
+                return True
+            await asyncio.sleep(0.05)
+        return False
+
+    return [(full_sync, "request_checkpoint", request_checkpoint)]
+
+
 def _take_the_unreadable_for_gone() -> _Replacements:
     good: Any = Window._read
 
@@ -73,6 +87,12 @@ REPAIR_BUGS: Final[dict[str, Bug]] = {
     ),
     "skip-what-cannot-be-applied": Bug(
         "A follower skips an entry that it cannot apply.", "failing-reads", 4, _skip_what_cannot_be_applied
+    ),
+    "start-from-a-running-checkpoint": Bug(
+        "A full sync gets a checkpoint from before entries that the follower has committed.",
+        "divergence",
+        20,
+        _start_from_a_running_checkpoint,
     ),
     "digest-nothing": Bug("Replicas compare nothing.", "divergence", 2, _digest_nothing),
     "ignore-a-divergent-digest": Bug(

@@ -89,6 +89,8 @@ class Controller:
         self._look_again = look_again
         self._loop = asyncio.get_running_loop()
         self._missing: MissingSession | None = None  # A leader that lives and has no session.
+        # What was logged of an election that waits: the in-sync set, and the live, dead and unclean nodes.
+        self._waits: tuple[tuple[int, ...], frozenset[int], frozenset[int], frozenset[int]] | None = None
 
     async def look(self, term: Manager) -> bool:
         """Look at the cluster once and take one step, if there is one to be taken. False if there was none."""
@@ -111,9 +113,21 @@ class Controller:
             await self._recover(state)
             return True
         if change is None:
+            self._note_wait(state, alive, suspects, unclean)
             return await self._place(term, state, joined, suspects)
         await self._change(term, state, change)
         return True
+
+    def _note_wait(
+        self, state: ShardState, alive: frozenset[int], suspects: frozenset[int], unclean: frozenset[int]
+    ) -> None:
+        """Log once why no leader is elected, although the one on record is gone."""
+        waits = (state.in_sync, alive, suspects, unclean) if state.leader not in alive - suspects else None
+        if waits is not None and waits != self._waits:
+            details = {"in_sync": sorted(state.in_sync), "alive": sorted(alive), "refuse_connections": sorted(suspects)}
+            details["stopped_uncleanly"] = sorted(unclean)
+            _log.warning("the election waits for replicas in sync", extra=details)
+        self._waits = waits
 
     async def _is_contradicted(self, state: ShardState, members: Mapping[int, Described]) -> bool:
         """True if a node that is fenced has seen a later record, or has entries of a later epoch: nothing is changed
