@@ -55,7 +55,7 @@ def test_one_of_three_that_comes_back_says_for_whom_it_waits(three: Cluster) -> 
     back = three.nodes[1]
     back.launch()
     wait_until(lambda: "the election waits for replicas in sync" in back.log_text(), "the reason", three.log_tails)
-    assert "alive=[1]" in back.log_text()
+    assert 'in_sync="[1, 2, 3]"' in back.log_text()
     three.nodes[2].launch()
     for number in (1, 2):
         three.nodes[number].wait_ready(60)
