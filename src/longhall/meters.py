@@ -1,7 +1,7 @@
-"""Numbers that rooms raise on their way and the console reads at leisure.
+"""Counters and histograms, which rooms raise as they work and the console reads.
 
-A counter is a plain int attribute of whoever counts; only distributions need a class. Nothing here knows a clock, a
-name or a format: what a number is called is the console's business.
+A counter is a plain int attribute of the object that counts; only distributions need a class. This module knows no
+clock, no metric name and no format: the console names the metrics.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ The most specific entity with the rate decides, as in Kafka. U is the user, C th
     * and C       the connections of this user with this client id
     * and *       the same
     *             all connections of the user
-    C             all connections with this client id, whoever uses it
+    C             all connections with this client id, of any user
     * (client id) the same
 
 A transfer is charged after it was accepted, and a bucket in debt says how long the client has to wait: see

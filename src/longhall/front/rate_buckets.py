@@ -77,7 +77,7 @@ class RateBuckets:
 
     def __init__(self) -> None:
         self.added = asyncio.Event()  # A bucket was added: its share is to be asked for.
-        self.generation = 0  # Changes when a bucket is dropped: whoever has it must find it anew.
+        self.generation = 0  # Changes when a bucket is dropped: a holder must look it up again.
         self._buckets: dict[str, RateBucket] = {}  # The one that was found last is the last.
         self._processes = 1
         self._reported_ms = -1

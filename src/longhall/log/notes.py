@@ -1,8 +1,8 @@
 """Notes: an entry that the log gets once for many entries, in the same frame as they are.
 
-Whoever has something to note about entries appends it in `write`, which is called before the frame of these entries may
-be closed: at the end of a round, and before the next append or atomic write if `is_due`. A frame survives a crash as a
-whole, on every replica, so the entries and the note about them do too.
+A source of notes appends them in `write`, which is called before the frame of the entries may be closed: at the end of
+a round, and before the next append or atomic write if `is_due`. A frame survives a crash as a whole, on every replica,
+so the entries and the note about them do too.
 """
 
 from __future__ import annotations

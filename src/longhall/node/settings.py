@@ -162,7 +162,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         bool,
         Meta(
             description="A node of a cluster that hangs is killed by a process beside it, so that its clients' "
-            "connections break and they go to the next leader; whoever runs the node starts it again.",
+            "connections break and they go to the next leader; its supervisor, systemd for instance, starts it again.",
         ),
     ] = True
     hang_ms_max: Annotated[

@@ -139,7 +139,7 @@ class PartitionDecoder:
         )
 
     def _add_sealed(self, batch: bytes, header: BatchHeader) -> None:
-        """Note a batch as one row. A range that begins within it has it, too; whoever opens it leaves out the rest."""
+        """Note a batch as one row. A range that begins within it has it, too; its reader drops the rest."""
         if not self._takes_sealed:
             raise LonghallError(Code.SEALED, "a batch is sealed, and the broker has not opened it")
         self._sealed.append((max(header.base_offset, self._start), header.max_timestamp_ms, batch))

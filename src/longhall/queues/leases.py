@@ -19,7 +19,7 @@ LEASED and RETURNED rows are hidden, and only these have a deadline in the futur
 lease is no event: it follows from the deadline, the attempts and the settings. So `deadline_ms` stays that of the
 lease, the end of the delay is in `_lapsed` alone, and a snapshot has the row as LEASED. Rows with the same deadline are
 chained, and a heap has each deadline once: arming and disarming cost O(1) a row and O(log n) a distinct millisecond.
-A held row is in no chain; a snapshot has it with its deadline, and whoever restores it holds it again.
+A held row is in no chain; a snapshot has it with its deadline, and a restore holds it again.
 This module does not know the meaning of offsets, the rules of groups or the clock.
 """
 

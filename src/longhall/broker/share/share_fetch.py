@@ -5,7 +5,7 @@
                back, or a lease ends
     release    all leases are committed before the member sees a message
 
-The member is not in the list of receivers that take turns: whoever waits for one partition is woken for all.
+The member is not in the list of receivers that take turns: a member that waits for one partition is woken for all.
 """
 
 from __future__ import annotations

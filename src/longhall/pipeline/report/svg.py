@@ -1,7 +1,8 @@
 """Plots as inline SVG: lines over time, columns over time, bars by name. Pure: values in, text out.
 
-Every plot has a scale with marks, names of its axes with their units, and a title on shapes for whoever points at them.
-Colours are classes (`s0` to `s5`) and everything else inherits, so that one style sheet serves light and dark.
+Every plot has a scale with marks, names of its axes with their units, and a title on shapes, which is a
+tooltip in browsers. Colours are classes (`s0` to `s5`) and everything else inherits, so that one style sheet serves
+light and dark.
 """
 
 from __future__ import annotations

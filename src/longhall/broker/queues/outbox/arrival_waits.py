@@ -1,7 +1,7 @@
 """Senders that wait until their messages have arrived in queues of other groups.
 
-A message in an outbox is durable, and no sender has to wait longer. It waits a moment nevertheless, so that whoever is
-told that a message was accepted finds it in its queue, as in a queue of the same group.
+A message in an outbox is durable, and no sender has to wait longer. It waits a moment nevertheless, so that a client
+finds an accepted message in its queue at once, as in a queue of the same group.
 
     the messages have arrived, or went with their target          the wait ends
     the target has no room, or its group does not answer          all waits for the outbox end, and none begins until
