@@ -66,11 +66,14 @@ def _end_in_the_middle() -> _Replacements:
     """A receiver that is cancelled ends at once, also with leases that no reply has told of."""
 
     def cancel(self: Any) -> None:
-        if not self.done:
-            work = self._work
-            self.fail(asyncio.CancelledError())
-            if work is not None:
-                work.cancel()
+        if self.done:
+            return
+        action, work = self._on_cancel, self._work
+        self.fail(asyncio.CancelledError())
+        if work is not None:
+            work.cancel()
+        if action is not None:
+            action()
 
     return [(Pending, "cancel", cancel)]
 
