@@ -11,11 +11,12 @@ from pathlib import Path
 import pika
 import pytest
 
+from longhall.node.addresses import DOORS
 from longhall.node.assembly import Node
 from longhall.node.settings import Settings
 from longhall.world.real.world import real_world
 
-FREE = dict.fromkeys(("kafka", "sqs", "amqp", "http"), "127.0.0.1:0")
+FREE = dict.fromkeys(DOORS, "127.0.0.1:0")
 
 
 class Story:
