@@ -31,6 +31,8 @@ UNDER_WAY_BYTES_MAX: Final = 32 * 1024 * 1024  # Of one connection; beyond it th
 MESSAGE_OVERHEAD_BYTES: Final = 200
 REPLY_PREFIX: Final = "amq.rabbitmq.reply-to."
 
+_NOT_PUBLISHED: Final = (Code.UNKNOWN_EXCHANGE, Code.INVALID_REQUEST, Code.ACCESS_REFUSED)
+
 
 class UnconfirmedMessage(Protocol):
     """A message on its way, with what the door needs to confirm it."""
@@ -231,4 +233,4 @@ def is_reply(publication: Publication) -> bool:
 
 def cannot_be_published(answer: Published) -> bool:
     """True for a message whose exchange does not exist or is internal, or that the client may not publish."""
-    return answer.code in (Code.UNKNOWN_EXCHANGE, Code.INVALID_REQUEST, Code.ACCESS_REFUSED)
+    return answer.code is not None and answer.code in _NOT_PUBLISHED
