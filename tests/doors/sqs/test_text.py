@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhall.doors.sqs.text import decode, encode
+from longhall.doors.sqs.text import decode, encode, needs_no_check
 from longhall.doors.sqs.wire.xml import is_legal
 
 
@@ -35,3 +38,20 @@ def test_the_edges_are_inside(code: int) -> None:
 @pytest.mark.parametrize("code", [0x0, 0x8, 0xB, 0xC, 0xE, 0x1F, 0xD800, 0xDFFF, 0xFFFE, 0xFFFF])
 def test_what_lies_beyond_is_not(code: int) -> None:
     assert encode(chr(code)) is None
+
+
+@given(
+    st.text(st.characters(codec=None) | st.sampled_from("\x00\x08\x0b\x0c\x1f\x7f\ud800\udfff\ufffe\uffff")),
+    st.booleans(),
+)
+def test_a_request_that_needs_no_check_has_only_allowed_text(text: str, escaped: bool) -> None:
+    request = json.dumps({"MessageBody": text}, ensure_ascii=escaped).encode(errors="surrogatepass")
+    if needs_no_check(request):
+        assert all(is_legal(character) for character in text)
+    assert needs_no_check(json.dumps({"MessageBody": "plain text"}).encode())
+
+
+@given(st.sampled_from([chr(code) for code in range(0x20)]))
+def test_a_raw_control_character_is_refused_by_the_decoder(character: str) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.json.decode(b'"' + character.encode() + b'"')

@@ -98,7 +98,7 @@ class Later:
 class Caller:
     """The client of a request, as a handler sees it."""
 
-    __slots__ = ("host", "identity", "scheme", "sender", "trace")
+    __slots__ = ("host", "identity", "is_allowed_text", "scheme", "sender", "trace")
 
     def __init__(
         self,
@@ -109,8 +109,10 @@ class Caller:
         scheme: str = "",
         is_tls: bool = False,
         action: str = "",
+        is_allowed_text: bool = False,
     ) -> None:
         self.host = host
+        self.is_allowed_text = is_allowed_text  # No string of the request needs a look at its characters.
         self.scheme = scheme  # Of its connection: a balancer may have ended TLS; empty for that of the door.
         self.sender = principal.user  # The attribute SenderId of messages.
         self.trace = trace  # The trace of which the request is a part: the header X-Amzn-Trace-Id.

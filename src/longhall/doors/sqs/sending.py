@@ -44,7 +44,7 @@ def outgoing(
     """The message to send. Raises SqsError."""
     if not request.message_body:
         raise missing("MessageBody")
-    body = encode(request.message_body)
+    body = request.message_body.encode() if caller.is_allowed_text else encode(request.message_body)
     if body is None:
         said = "Invalid characters found. Valid unicode characters are "
         raise SqsError(INVALID_CONTENTS, said + _ALLOWED_CHARACTERS)

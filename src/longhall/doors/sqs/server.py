@@ -23,7 +23,7 @@ from longhall.doors.sqs.door import Caller, Door, Later
 from longhall.doors.sqs.errors import translate
 from longhall.doors.sqs.operations import MESSAGE_HANDLERS, QUEUE_HANDLERS, MessageHandler, QueueHandler
 from longhall.doors.sqs.signing import Verifier, is_signed
-from longhall.doors.sqs.text import decode
+from longhall.doors.sqs.text import decode, needs_no_check
 from longhall.doors.sqs.throttling import SqsThrottling
 from longhall.doors.sqs.wire import faults, json, query
 from longhall.doors.sqs.wire.faults import SqsError
@@ -255,6 +255,7 @@ class SqsServer(HttpGate):
             "" if origin is None else "https" if origin.is_tls else "http",
             is_encrypted(origin),
             operation.action,
+            not as_query and needs_no_check(call.body),
         )
         throttling = self._throttling
         if throttling is not None and throttling.rates.active:
