@@ -100,7 +100,7 @@ class HostFaults:
         leader = self._leader()
         failing = [self._cluster.host(node).faults for node in self._nodes if node != leader]
         for faults in failing:
-            faults.sync_error_chance = 0.2
+            faults.sync_error_chance = 0.6
         await asyncio.sleep(self._chance.uniform(0.2, 2))
         for faults in failing:
             faults.sync_error_chance = 0.0
