@@ -18,6 +18,8 @@ from longhall.broker.hall import Hall
 from longhall.broker.topic_administration import commit_event, must_lead
 from longhall.broker.waiting import committed
 from longhall.cluster.rpc.operation import Caller
+from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, decode_rule
+from longhall.directory.access_rules import USER as SUBJECT_OF_USER
 from longhall.directory.accounts import (
     ACCESS_KEY,
     DEFAULT_TENANT,
@@ -50,6 +52,7 @@ SCRAM_KEYS_MAX: Final = 8  # Of one user, with the older ones that are still val
 ENDED_SESSIONS_MAX: Final = 10_000  # Sessions that were ended before their time and are remembered,
 ENDED_REMOVED_MAX: Final = 500  # and how many of them are forgotten when another one ends.
 LABEL_CHARACTERS_MAX: Final = 128
+RULES_REMOVED_MAX: Final = 500  # Access rules of a removed user, in one event.
 FOLLOWERS_MAX: Final = 1_000  # Processes that wait for a change.
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384  # As in Kafka.
@@ -190,7 +193,17 @@ class AccountService(DirectoryObserver):
             self._check_last(op.name, caller)
         keys = [(ACCESS_KEY, name) for name, key in accounts.access_keys.items() if key.user == op.name]
         tokens = [(TOKEN, name) for name, token in accounts.tokens.items() if token.user == op.name]
-        await self._commit([], [(USER, op.name), *keys, *tokens])
+        # Nobody who is called so later may inherit its roles and rules. No rule goes before the user: it may deny.
+        rules = self._rules_of(op.name)
+        await self._commit([], [(USER, op.name), *keys, *tokens, (ROLES_KIND, op.name), *rules[:RULES_REMOVED_MAX]])
+        for start in range(RULES_REMOVED_MAX, len(rules), RULES_REMOVED_MAX):
+            await self._commit([], rules[start : start + RULES_REMOVED_MAX])
+
+    def _rules_of(self, user: str) -> list[tuple[str, str]]:
+        """The access rules that are for this user alone."""
+        rules = {name: decode_rule(value) for name, value in self._directory.entries_of(RULE_KIND).items()}
+        subject = f"{SUBJECT_OF_USER}{user}"
+        return [(RULE_KIND, name) for name, rule in rules.items() if rule is not None and rule.subject == subject]
 
     async def _list_users(self, op: ops.ListUsers, caller: Caller) -> list[ops.UserView]:
         return user_views(self._accounts, op.tenant, self._now_ms())
