@@ -4,6 +4,9 @@
     administrators                          everything
     everybody else                          what the rules say (`permissions`), by the table of `operation_permissions`
 
+A queue over a topic, and a fork, is read and written with permission for its topic too: it is another door to the same
+messages. Who may change users may change an administrator only with permission to alter the cluster.
+
 The router asks before an operation leaves this process. Calls that arrive from other processes of Longhall were checked
 where they arrived, and calls of Longhall itself use `Router.dispatch`. In report-only mode what would be refused is
 logged and counted with the permission that it needed, and then carried out.
@@ -16,10 +19,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import msgspec
 
+from longhall.broker.pending import Pending
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.directory.access_rules import (
     CLUSTER_NAME,
@@ -33,16 +37,23 @@ from longhall.directory.access_rules import (
     decode_rule,
     denied_subject,
 )
-from longhall.directory.accounts import USER
+from longhall.directory.accounts import TENANT, USER
 from longhall.directory.directory import Directory, DirectoryObserver
 from longhall.directory.events import DirectoryChanged
 from longhall.errors import Code, LonghallError
 from longhall.front.audit import ADMINISTRATIVE, AuditTrail
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
-from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
+from longhall.front.operation_permissions import (
+    OPERATION_PERMISSIONS,
+    OPERATIONS_OF_ACCOUNTS,
+    Alternatives,
+    exchange_name,
+    on_cluster,
+)
 from longhall.front.permissions import AccessModel, AccessRefused, Explanation, Need, Permissions, RequestOrigin
 from longhall.front.queue_policy import ACCOUNT, PolicyCaller, PolicyVerdict, verdict
 from longhall.front.roles import ADMINISTRATOR
+from longhall.front.waiting_calls import WaitingCalls
 from longhall.queues.messages import QueueView
 from longhall.service import exchange_operations as exchanges
 from longhall.service import policy_operations as policies
@@ -52,8 +63,9 @@ ENFORCE: Final = "enforce"
 REPORT: Final = "report"
 REPORTED_MAX: Final = 1_000  # Pairs of a user and a need that are counted apart.
 
-_RELEVANT: Final = frozenset({RULE_KIND, ROLES_KIND, USER})
+_RELEVANT: Final = frozenset({RULE_KIND, ROLES_KIND, USER, TENANT})
 _QUEUES: Final = (Kind.QUEUE, Kind.TOPIC)
+_OF_MESSAGES: Final = (AccessAction.READ, AccessAction.WRITE)
 
 # The operations whose first need is an administrative action.
 _AUDITED: Final = frozenset(
@@ -63,6 +75,8 @@ _AUDITED: Final = frozenset(
 )
 
 _log = logging.getLogger("longhall.access")
+
+R = TypeVar("R")
 
 Selection = Callable[[Any], Any]
 
@@ -96,6 +110,7 @@ class AccessGuard(DirectoryObserver):
         self._view = view
         self._authenticates = authenticates
         self._model = AccessModel()
+        self._waiting = WaitingCalls(self._check_again)
         self._is_stale = True
         directory.observers.append(self)
         self.refresh()
@@ -105,6 +120,8 @@ class AccessGuard(DirectoryObserver):
         if kinds & _RELEVANT:
             self._is_stale = True
         self.refresh()
+        if self._is_stale and self._waiting:
+            self._waiting.check()
 
     def refresh(self) -> None:
         """Find out whether clients have to log in."""
@@ -124,7 +141,13 @@ class AccessGuard(DirectoryObserver):
             self.require(caller, row.asked(operation))
             if isinstance(operation, queues.CreateQueue | queues.ConfigureQueue):
                 self.require(caller, self._letter_needs(operation))
+            elif isinstance(operation, OPERATIONS_OF_ACCOUNTS):
+                self._require_for_account(str(getattr(operation, "user", "") or getattr(operation, "name", "")), caller)
         return self._selection(operation, caller) if row.is_listed else None
+
+    def watch(self, operation: Operation[R], caller: Caller, under_way: Pending[R]) -> Pending[R]:
+        """The reply of an operation that waits; its refusal as soon as it is not permitted any more."""
+        return self._waiting.add(operation, caller, under_way)
 
     def note_permitted(self, operation: Operation[Any], caller: Caller) -> None:
         """Record an operation that was permitted, if it is administrative."""
@@ -152,7 +175,7 @@ class AccessGuard(DirectoryObserver):
         if not self.active or caller.kind == ADMINISTRATOR_KIND:
             return True
         need = Need(action, kind, name)
-        if self._has_one(caller, self._permissions(caller), (need,), self._origin(caller)):
+        if self._lacks(caller, self._permissions(caller), (need,), self._origin(caller)) is None:
             return True
         return self._note(caller, need)
 
@@ -160,7 +183,8 @@ class AccessGuard(DirectoryObserver):
         """The same for what is only shown: nothing is counted. In report-only mode everything is shown."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND or self.mode == REPORT:
             return True
-        return self._has_one(caller, self._permissions(caller), (Need(action, kind, name),), self._origin(caller))
+        needs = (Need(action, kind, name),)
+        return self._lacks(caller, self._permissions(caller), needs, self._origin(caller)) is None
 
     def allows_some(self, caller: Caller, action: AccessAction, kind: Kind) -> bool:
         """True if there is a name with which the caller may do this."""
@@ -182,10 +206,8 @@ class AccessGuard(DirectoryObserver):
             return
         permissions, origin = self._permissions(caller), self._origin(caller)
         for alternatives in needs:
-            if self._has_one(caller, permissions, alternatives, origin):
-                continue
-            need = alternatives[0]
-            if not self._note(caller, need):
+            need = self._lacks(caller, permissions, alternatives, origin)
+            if need is not None and not self._note(caller, need):
                 described = Need(AccessAction.DESCRIBE, need.kind, need.name)
                 asked = msgspec.structs.replace(caller, action="")
                 hidden = need.kind in _QUEUES and not self._has_one(asked, permissions, (described,), origin)
@@ -204,9 +226,60 @@ class AccessGuard(DirectoryObserver):
 
     def explain(self, user: str, need: Need, origin: RequestOrigin) -> Explanation:
         """The decision that this user would get, with its reason."""
-        return self._of_user(user).explain(need, origin)
+        permissions = self._of_user(user)
+        if permissions.is_administrator:
+            return permissions.explain(need, origin)
+        caller = Caller(user, origin.address, "", USER_KIND, origin.tls)
+        for one in (need, self._topic_need(need) if need.action in _OF_MESSAGES else need):
+            found = permissions.explain(one, origin)
+            said = self._policy_verdict(caller, one, origin)
+            if said is PolicyVerdict.DENIED:
+                found = Explanation(False, f"the policy of queue '{one.name}' denies it", [])
+            elif said is PolicyVerdict.ALLOWED and not permissions.denies(one, origin):
+                found = Explanation(True, f"the policy of queue '{one.name}' allows it", [])
+            if not found.allowed:
+                over = f"the queue is over the topic '{one.name}': " if one.name != need.name else ""
+                return found._replace(reason=over + found.reason)
+        return found
 
     # Inside
+
+    def _check_again(self, operation: Operation[Any], caller: Caller) -> None:
+        """Raises ACCESS_REFUSED if the client of an operation may not go on waiting."""
+        if not self.active:
+            return
+        accounts = self._directory.accounts
+        found, is_user = accounts.active_user(caller.identity), caller.kind == USER_KIND
+        is_key = caller.kind == ADMINISTRATOR_KIND and caller.identity not in accounts.users  # Of a file.
+        if not is_key and (found is None or found.administrator is is_user):
+            raise LonghallError(Code.ACCESS_REFUSED, "the user may not log in any more, or has other rights now")
+        self.check(operation, caller)
+
+    def _require_for_account(self, user: str, caller: Caller) -> None:
+        """Raises AccessRefused if an operation is on a user who may change users and rules, and the caller may not:
+        with a new password for such a user, the caller would become it.
+        """
+        if self._of_user(user).grants(AccessAction.ALTER, Kind.CLUSTER):
+            self.require(caller, [(on_cluster(AccessAction.ALTER),)])
+
+    def _lacks(
+        self, caller: Caller, permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin
+    ) -> Need | None:
+        """The need that is not met; None if one alternative is allowed and none is denied, for the topic below too."""
+        if not self._has_one(caller, permissions, alternatives, origin):
+            return alternatives[0]
+        if any(need.action in _OF_MESSAGES for need in alternatives):
+            below = tuple([self._topic_need(need) for need in alternatives])
+            if below != alternatives and not self._has_one(caller, permissions, below, origin):
+                # The topic is named to those who may know of it.
+                named = below[0]._replace(action=AccessAction.DESCRIBE)
+                return below[0] if self._has_one(caller, permissions, (named,), origin) else alternatives[0]
+        return None
+
+    def _topic_need(self, need: Need) -> Need:
+        """The same need for the topic that a queue is over; the need itself if it is over none."""
+        view = self._view(need.name) if need.kind in _QUEUES else None
+        return need if view is None or not view.topic else Need(need.action, Kind.TOPIC, view.topic)
 
     def _has_one(
         self, caller: Caller, permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin

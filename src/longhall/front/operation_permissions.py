@@ -181,7 +181,8 @@ def _exchange(action: AccessAction) -> Guarded:
 
 def _user(name: Callable[[Any], str], action: AccessAction) -> Guarded:
     """An action on a user: who may alter a user becomes whoever that is."""
-    return _named(Kind.USER, name, action)
+    note = "alter on the cluster for who has that" if action is AccessAction.ALTER else ""
+    return _named(Kind.USER, name, action)._replace(note=note)
 
 
 _READ_QUEUE: Final = (AccessAction.READ, Kind.QUEUE)
@@ -415,6 +416,16 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     shares.DeleteSharePositions: INTERNAL,
     shares.DeleteShareGroup: INTERNAL,
 }
+
+# To change these of a user who may alter the cluster needs the same permission.
+OPERATIONS_OF_ACCOUNTS: Final = (
+    directory.EnableUser,
+    directory.RemoveUser,
+    directory.ReplacePassword,
+    directory.ChangeScramKeys,
+    directory.AddAccessKey,
+    directory.AddToken,
+)
 
 
 def words(pairs: Iterable[tuple[Pair, ...]]) -> str:

@@ -113,6 +113,8 @@ class OperationGuard(Protocol):
 
     def check(self, operation: Operation[Any], caller: Caller) -> Callable[[Any], Any] | None: ...
 
+    def watch(self, operation: Operation[R], caller: Caller, under_way: Pending[R]) -> Pending[R]: ...
+
     def check_describe(self, queue: str, caller: Caller) -> None: ...
 
     def may_enter(self, caller: Caller, host: str) -> bool: ...
@@ -232,6 +234,8 @@ class Router:
                 guard.note_permitted(operation, caller)
             if select is not None:
                 return started(_selected(self.pass_on(operation, caller), select))
+            if operation.waits:
+                return guard.watch(operation, caller, self.pass_on(operation, caller))
         elif guard is not None and guard.audits:
             guard.note_permitted(operation, caller)
         return self.pass_on(operation, caller)
