@@ -134,6 +134,29 @@ def test_a_fork_is_no_way_around_the_queues_permissions(secured: Secured) -> Non
     assert root.status("POST", "queues/eve-fork/receive", {}, eve) == 403
 
 
+def test_an_answer_needs_write_on_the_reply_queue(secured: Secured) -> None:
+    node, root = secured
+    root.ask("POST", "queues", {"name": "victim"})
+    allow(root, "user:eve", "all", "queue", "eve-", pattern="prefix")
+    eve = basic("eve")
+    root.ask("POST", "queues", {"name": "eve-requests"}, eve)
+    for _ in range(2):
+        root.ask("POST", "queues/eve-requests/messages", messages("answer me", reply_to="victim"), eve)
+    taken = root.ask("POST", "queues/eve-requests/receive", {"count": 2, "wait_ms": 5_000}, eve)["messages"]
+    first, second = [{"receipt": one["receipt"], "message": {"body": "forged"}} for one in taken]
+    assert root.status("POST", "queues/eve-requests/answer", first, eve) in (403, 404)
+    client = sqs(node, root, "eve")
+    url = client.get_queue_url(QueueName="eve-requests")["QueueUrl"]
+    answers = {"longhall.answers": {"DataType": "String", "StringValue": second["receipt"]}}
+    with pytest.raises(ClientError):
+        client.send_message(QueueUrl=url, MessageBody="forged", MessageAttributes=answers)
+    assert root.ask("GET", "queues/victim")["depth"]["available"] == 0
+    assert root.ask("GET", "queues/eve-requests")["depth"]["in_flight"] == 2, "nothing is settled"
+    allow(root, "user:eve", "write", "queue", "victim")
+    root.ask("POST", "queues/eve-requests/answer", first, eve)
+    assert root.ask("GET", "queues/victim")["depth"]["available"] == 1
+
+
 def waiting(receive: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     """A receive that waits in a thread, and what it returns or raises."""
     found: list[Any] = []

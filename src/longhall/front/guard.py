@@ -168,6 +168,12 @@ class AccessGuard(DirectoryObserver):
         """Raises AccessRefused if the caller may not know of a queue."""
         self.require(caller, [(Need(AccessAction.DESCRIBE, Kind.QUEUE, queue),)])
 
+    def check_write(self, caller: Caller, queue: str) -> None:
+        """Raises AccessRefused if the caller may not write to a queue. Whoever stores a message with a reply queue asks
+        this for the consumer that answers it.
+        """
+        self.require(caller, [(Need(AccessAction.WRITE, Kind.QUEUE, queue),)])
+
     # For doors
 
     def allows(self, caller: Caller, action: AccessAction, kind: Kind, name: str) -> bool:

@@ -229,7 +229,12 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     queues.SettleWithSends: _several(_settle_with_sends, (_READ_QUEUE,), (_WRITE_QUEUE,), note="write on each target"),
     queues.ChangeLeases: _queue(AccessAction.READ),
     queues.ReturnUndelivered: _queue(AccessAction.READ),
-    queues.AnswerMessage: _queue(AccessAction.READ),
+    queues.AnswerMessage: _several(  # The reply queue is known where the message is stored, and is checked there.
+        lambda op: [_one(AccessAction.READ, Kind.QUEUE, op.queue)],
+        (_READ_QUEUE,),
+        (_WRITE_QUEUE,),
+        note="write on the reply queue that the message names",
+    ),
     queues.BeginUpload: _queue(AccessAction.WRITE),
     queues.AddUploadPart: _queue(AccessAction.WRITE),
     queues.FinishUpload: _queue(AccessAction.WRITE),

@@ -62,6 +62,7 @@ from longhall.node.workers import Workers
 from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
+from longhall.service.answers import AnswerService
 from longhall.service.exchanges import ExchangeService
 from longhall.service.group_settles import GroupSettles
 from longhall.service.local import LocalBroker
@@ -149,6 +150,7 @@ class Node:
         GroupSettles(hall, queues, steps).register(broker)
         ExchangeService(hall, queues, self.service, steps).register(broker)
         PolicyService(hall, queues, self.service).register(broker)
+        AnswerService(queues, self.guard.check_write).register(broker)
         AccountService(hall).register(broker)
         AccessService(hall).register(broker)
 

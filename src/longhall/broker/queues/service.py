@@ -34,7 +34,7 @@ from longhall.broker.queues.large_messages.reassembly import read_part
 from longhall.broker.queues.outbox.arrivals import take_in
 from longhall.broker.queues.outbox.outbox_delivery import OutboxDelivery
 from longhall.broker.queues.running_queue import MAY_EXPIRE, RunningQueue
-from longhall.broker.queues.sending.answer import answer
+from longhall.broker.queues.sending.answer import Permit, answer
 from longhall.broker.queues.sending.batch_send import send
 from longhall.broker.queues.sending.queue_appends import QueueAppends
 from longhall.broker.queues.sending.send import send_parcel
@@ -314,15 +314,18 @@ class QueueService(HallObserver):
         """Return messages that reached no consumer. Their delivery does not count as an attempt."""
         return await hand_back(self._hall, served_queue(self._hall, name), receipts)
 
-    async def answer(self, name: str, receipt: str, message: Outgoing, consumer: str = "") -> Accepted:
+    async def answer(
+        self, name: str, receipt: str, message: Outgoing, consumer: str = "", permit: Permit | None = None
+    ) -> Accepted:
         """Send an answer to the reply queue that the message of this receipt names, and settle it, in one step.
 
         INVALID_REQUEST if it names none, UNKNOWN_QUEUE if that queue is gone; then nothing is settled. The answer has
-        the correlation id of the message, or its message id if there is none.
+        the correlation id of the message, or its message id if there is none. `permit` raises if the consumer may not
+        write to the reply queue.
         """
         carrier = self.outbox.carrier
         return await answer(
-            self._hall, self.stager, carrier, served_queue(self._hall, name), receipt, message, consumer
+            self._hall, self.stager, carrier, served_queue(self._hall, name), receipt, message, consumer, permit
         )
 
     # Rewinds and forks
@@ -345,7 +348,9 @@ class QueueService(HallObserver):
         self, name: str, topic_id: bytes, settings: QueueSettings, starts: dict[int, int]
     ) -> QueueView:
         """Create a queue over a topic that other groups store; they begin at these offsets, by partition."""
-        return _view(self._hall, await queue_administration.declare_placed(self._hall, name, topic_id, settings, starts))
+        return _view(
+            self._hall, await queue_administration.declare_placed(self._hall, name, topic_id, settings, starts)
+        )
 
     # Messages between groups
 
