@@ -102,6 +102,7 @@ class AccessGuard(DirectoryObserver):
         self.mode = mode
         self.audit = audit  # None: nothing is recorded.
         self.audits = audit is not None  # True if administrative operations are recorded.
+        self.unseen: dict[str, None] = {}  # Queues that the last check asked for and that are not known here.
         self.refused: Counter[str] = Counter()  # By action and kind.
         self.reported: Counter[tuple[str, str]] = Counter()  # By user and need, in report-only mode.
         self.unreadable: frozenset[str] = frozenset()  # Ids of rules that a newer version wrote.
@@ -130,7 +131,11 @@ class AccessGuard(DirectoryObserver):
     # For the router
 
     def check(self, operation: Operation[Any], caller: Caller) -> Selection | None:
-        """Raises AccessRefused if the caller may not. What is returned selects the visible part of the reply."""
+        """Raises AccessRefused if the caller may not. What is returned selects the visible part of the reply. Of queues
+        that are `unseen` then, neither policy nor topic was asked.
+        """
+        if self.unseen:
+            self.unseen = {}
         if caller.kind == ADMINISTRATOR_KIND:
             return None
         kind = type(operation)
@@ -284,8 +289,15 @@ class AccessGuard(DirectoryObserver):
 
     def _topic_need(self, need: Need) -> Need:
         """The same need for the topic that a queue is over; the need itself if it is over none."""
-        view = self._view(need.name) if need.kind in _QUEUES else None
+        view = self._view_of(need)
         return need if view is None or not view.topic else Need(need.action, Kind.TOPIC, view.topic)
+
+    def _view_of(self, need: Need) -> QueueView | None:
+        """The queue that a need is for, if it is known here."""
+        view = self._view(need.name) if need.kind in _QUEUES else None
+        if view is None and need.kind is Kind.QUEUE:
+            self.unseen[need.name] = None
+        return view
 
     def _has_one(
         self, caller: Caller, permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin
@@ -302,7 +314,7 @@ class AccessGuard(DirectoryObserver):
 
     def _policy_verdict(self, caller: Caller, need: Need, origin: RequestOrigin) -> PolicyVerdict:
         """What the policy of a queue says, if it has one."""
-        view = self._view(need.name) if need.kind in _QUEUES else None
+        view = self._view_of(need)
         text = view.settings.door.get("Policy", "") if view is not None else ""
         if not text:
             return PolicyVerdict.SILENT

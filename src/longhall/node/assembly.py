@@ -31,6 +31,7 @@ from longhall.console.metrics import labels
 from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.door import Door
+from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.audit import AuditTrail
 from longhall.front.authenticator import NONE, REQUIRED
@@ -246,7 +247,11 @@ class Node:
         return {door: str(address) for door, address in self.addresses.items()}
 
     def _view_queue(self, name: str) -> QueueView | None:
-        return self.service.view(name)
+        """A queue, for the guard. NOT_READY while its policy may be unknown here: it may deny."""
+        view = self.service.view(name)
+        if view is None and not self.service.knows_queues:
+            raise LonghallError(Code.NOT_READY, "this process does not know the queues yet; ask again in a moment")
+        return view
 
     @property
     def kafka_door(self) -> Door:

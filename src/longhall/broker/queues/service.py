@@ -123,6 +123,11 @@ class QueueService(HallObserver):
             raise
         self._deleted.add(name)
 
+    @property
+    def is_whole(self) -> bool:
+        """True: all queues of the hall are here."""
+        return True
+
     def view(self, name: str) -> QueueView | None:
         """The queue of this name."""
         queue = self._hall.running_queue(name)
