@@ -114,6 +114,20 @@ async def test_what_is_wrong_is_refused_and_changes_nothing(tmp_path: Path) -> N
         assert not node.authentication.authenticator.has_users
 
 
+async def test_disabling_a_tenant_shuts_out_no_last_administrator(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await node.service.dispatch(ops.AddTenant("acme"))
+        await add(node, "root", administrator=True)
+        assert await refused(node, ops.EnableTenant(DEFAULT_TENANT, False)) is Code.INVALID_REQUEST
+        await add(node, "ann", tenant="acme", administrator=True)
+        await node.service.dispatch(ops.EnableTenant("acme", False))
+        assert await refused(node, ops.EnableUser("root", False)) is Code.INVALID_REQUEST, "ann cannot log in"
+        await node.service.dispatch(ops.EnableTenant("acme", True))
+        await node.service.dispatch(ops.EnableTenant(DEFAULT_TENANT, False))
+        assert await refused(node, ops.EnableUser("ann", False)) is Code.INVALID_REQUEST, "nor can root"
+        assert await refused(node, ops.EnableTenant("acme", False)) is Code.INVALID_REQUEST
+
+
 async def test_a_removed_user_leaves_no_roles_and_rules_to_its_successor(tmp_path: Path) -> None:
     def rule(subject: str, number: int) -> AccessRule:
         return AccessRule(subject=subject, action=AccessAction.READ, kind=Kind.TOPIC, name=f"t{number}")

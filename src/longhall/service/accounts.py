@@ -125,6 +125,8 @@ class AccountService(DirectoryObserver):
 
     async def _enable_tenant(self, op: ops.EnableTenant, caller: Caller) -> None:
         tenant = self._tenant(op.name)
+        if not op.enabled:
+            self._check_last_of_tenant(op.name, caller)
         await self._commit([entry_of(op.name, msgspec.structs.replace(tenant, enabled=op.enabled))])
 
     async def _seal_tenant(self, op: ops.SealTenant, caller: Caller) -> None:
@@ -242,9 +244,22 @@ class AccountService(DirectoryObserver):
     def _check_last(self, name: str, caller: Caller) -> None:
         """Refuse to lose the last administrator, but to those who do not need one: keys of a file of credentials."""
         users = self._accounts.users
-        others = [user for other, user in users.items() if other != name and user.administrator and user.enabled]
+        others = [other for other in self._administrators() if other != name]
         if users[name].administrator and not others and (not caller.kind or caller.identity in users):
             raise LonghallError(Code.INVALID_REQUEST, f"'{name}' is the last administrator who can log in")
+
+    def _check_last_of_tenant(self, tenant: str, caller: Caller) -> None:
+        """The same for all administrators of a tenant, whom disabling it shuts out."""
+        users = self._accounts.users
+        found = self._administrators()
+        others = [name for name in found if users[name].tenant != tenant]
+        if found and not others and (not caller.kind or caller.identity in users):
+            raise LonghallError(Code.INVALID_REQUEST, f"all administrators who can log in are of the tenant '{tenant}'")
+
+    def _administrators(self) -> list[str]:
+        """The administrators who can log in: enabled ones of enabled tenants."""
+        accounts = self._accounts
+        return [name for name, user in accounts.users.items() if user.administrator and accounts.active_user(name)]
 
     def _user(self, name: str) -> User:
         user = self._accounts.users.get(name)
