@@ -221,7 +221,9 @@ class AccessGuard(DirectoryObserver):
             if need is not None and not self._note(caller, need):
                 described = Need(AccessAction.DESCRIBE, need.kind, need.name)
                 asked = msgspec.structs.replace(caller, action="")
-                hidden = need.kind in _QUEUES and not self._has_one(asked, permissions, (described,), origin)
+                is_new = need.action is AccessAction.CREATE  # Refused whether it exists or not.
+                may_exist = need.kind in _QUEUES and not is_new
+                hidden = may_exist and not self._has_one(asked, permissions, (described,), origin)
                 raise AccessRefused(caller.identity, need, hidden)
 
     def now_ms(self) -> int:
