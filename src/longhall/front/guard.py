@@ -103,6 +103,7 @@ class AccessGuard(DirectoryObserver):
         self.audit = audit  # None: nothing is recorded.
         self.audits = audit is not None  # True if administrative operations are recorded.
         self.unseen: dict[str, None] = {}  # Queues that the last check asked for and that are not known here.
+        self._notes_unseen = False
         self.refused: Counter[str] = Counter()  # By action and kind.
         self.reported: Counter[tuple[str, str]] = Counter()  # By user and need, in report-only mode.
         self.unreadable: frozenset[str] = frozenset()  # Ids of rules that a newer version wrote.
@@ -136,6 +137,13 @@ class AccessGuard(DirectoryObserver):
         """
         if self.unseen:
             self.unseen = {}
+        self._notes_unseen = True
+        try:
+            return self._check(operation, caller)
+        finally:
+            self._notes_unseen = False
+
+    def _check(self, operation: Operation[Any], caller: Caller) -> Selection | None:
         if caller.kind == ADMINISTRATOR_KIND:
             return None
         kind = type(operation)
@@ -297,7 +305,7 @@ class AccessGuard(DirectoryObserver):
     def _view_of(self, need: Need) -> QueueView | None:
         """The queue that a need is for, if it is known here."""
         view = self._view(need.name) if need.kind in _QUEUES else None
-        if view is None and need.kind is Kind.QUEUE:
+        if view is None and need.kind is Kind.QUEUE and self._notes_unseen:
             self.unseen[need.name] = None
         return view
 
