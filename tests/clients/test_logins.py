@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from confluent_kafka.admin import AdminClient
 
+from longhall.front.failed_logins import FREE_FAILURES_OF_ADDRESS
 from soak.node import Node
 from tests.clients.accounts import PASSWORD, ROOT_PASSWORD, Administrator
 from tests.clients.conftest import eventually
@@ -193,3 +195,23 @@ def test_users_are_there_after_a_crash(tmp_path: Path) -> None:
         data = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
         assert PASSWORD.encode() not in data
         assert ROOT_PASSWORD.encode() not in data + node.log_file.read_bytes()
+
+
+def test_wrong_signatures_are_counted_and_shut_no_right_one_out(tmp_path: Path) -> None:
+    with Node(tmp_path / "data") as node:  # One process counts.
+        administrator = Administrator(node.http)
+        administrator.add_user("signer")
+        key = administrator.ask("POST", "users/signer/access-keys", {})
+        guessing, right = sqs(node, key["access_key"], "wrong"), sqs(node, key["access_key"], key["secret"])
+        for _ in range(FREE_FAILURES_OF_ADDRESS + 20):
+            with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
+                guessing.list_queues()
+        assert "QueueUrls" not in right.list_queues()
+        with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=30) as response:
+            lines = response.read().decode().splitlines()
+        counts = {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in lines if "logins_total{" in line}
+        refused = counts['longhall_logins_total{door="sqs",outcome="refused"}']
+        shut_out = counts['longhall_logins_total{door="sqs",outcome="shut-out"}']
+        assert refused >= FREE_FAILURES_OF_ADDRESS
+        assert shut_out > 0
+        assert refused + shut_out == FREE_FAILURES_OF_ADDRESS + 20

@@ -493,6 +493,8 @@ def test_http_says_403_and_hides_what_one_may_not_see(secured: tuple[Node, Admin
     assert root.status("POST", "queues/web-q/receive", {}, header) == 200
     assert root.status("POST", "queues/web-q/messages", {"messages": [{"body": "1"}]}, header) == 403
     assert root.status("GET", "queues/web-hidden", header=header) == 404
+    for name in ("web-hidden", "web-new"):
+        assert root.status("POST", "queues", {"name": name}, header=header) == 403, "whether it exists or not"
     assert [one["name"] for one in root.ask("GET", "queues", header=header)["queues"]] == ["web-q"]
     assert root.status("GET", "users", header=header) == 403
     assert root.status("POST", "access/rules", {"rules": []}, header) in (400, 403)

@@ -206,6 +206,26 @@ def test_the_time_of_a_shut_out_grows_and_ends() -> None:
     assert failed.is_shut_out(HERE, "bob", 41)
 
 
+def test_a_network_of_ipv6_counts_as_one_address() -> None:
+    failed = FailedLogins()
+    for number in range(FREE_FAILURES):
+        failed.note_failure("x", f"2001:db8:1:2::{number:x}", "alice", 40)
+    assert failed.is_shut_out("2001:db8:1:2:ffff::1", "alice", 41)
+    assert not failed.is_shut_out("2001:db8:1:3::1", "alice", 41)
+    for _ in range(FREE_FAILURES):
+        failed.note_failure("x", "::ffff:192.0.2.7", "bob", 40)
+    assert failed.is_shut_out("192.0.2.7", "bob", 41)
+    assert not failed.is_shut_out("192.0.2.8", "bob", 41)
+
+
+def test_long_names_fill_no_memory() -> None:
+    failed = FailedLogins()
+    for number in range(FREE_FAILURES):
+        failed.note_failure("x", HERE, "x" * 100_000 + str(number), 40)
+    assert sum(len(user) for _, user in failed._failures) < 1_000
+    assert failed.is_shut_out(HERE, "x" * 100_000, 41)
+
+
 def test_a_caller_carries_the_principal() -> None:
     assert principal_of(caller_of(ALICE, HERE)) == ALICE
     assert not ALICE.is_superuser

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 from typing import Any
 
 import pytest
 
 from house.permission_table import PAGE, may, render, unguarded
+from longhall import console
 from longhall.cluster.rpc.operation import Operation
 from longhall.console.api.access import access_routes
 from longhall.console.api.accounts import AccountHandlers
 from longhall.console.api.exchanges import EXCHANGE_ROUTES, definition_routes
 from longhall.console.api.groups import GROUP_ROUTES
 from longhall.console.api.hosts import HOST_ROUTES
+from longhall.console.api.keys import KEY_ROUTES
 from longhall.console.api.limits import LIMIT_ROUTES
 from longhall.console.api.recovery import recovery_routes
 from longhall.console.api.routes import ROUTES
@@ -31,11 +35,21 @@ NONE: Any = None
 
 
 def _routes() -> list[tuple[str, Route]]:
-    own = (*ROUTES, *LIMIT_ROUTES, *EXCHANGE_ROUTES, *HOST_ROUTES, *GROUP_ROUTES, *SCRUB_ROUTES, *UPGRADE_ROUTES)
+    some = (*ROUTES, *LIMIT_ROUTES, *EXCHANGE_ROUTES, *KEY_ROUTES)
+    own = (*some, *HOST_ROUTES, *GROUP_ROUTES, *SCRUB_ROUTES, *UPGRADE_ROUTES)
     accounts = AccountHandlers(NONE, NONE).routes()
     made = (*accounts, *access_routes(NONE), *definition_routes(NONE, NONE, NONE, NONE), *recovery_routes(NONE))
     managed = management_routes(NONE, NONE)
     return [*(("/api/v1/", one) for one in (*own, *made)), *(("/api/", one) for one in managed)]
+
+
+def _defined() -> set[tuple[str, str]]:
+    """Method and path of all routes that are written down in a table anywhere in the console."""
+    modules = [
+        importlib.import_module(one.name) for one in pkgutil.walk_packages(console.__path__, "longhall.console.")
+    ]
+    tables = [value for module in modules for value in vars(module).values() if isinstance(value, tuple)]
+    return {(one.method, one.path) for table in tables for one in table if isinstance(one, Route)}
 
 
 def _subclasses(kind: type[Any]) -> set[type[Any]]:
@@ -55,6 +69,10 @@ def test_every_operation_of_the_program_is_in_the_list_that_is_walked() -> None:
 @pytest.mark.parametrize(("prefix", "route"), _routes(), ids=lambda one: str(one)[:60])
 def test_every_route_has_a_permission(prefix: str, route: Route) -> None:
     assert permission_of(prefix, route.method, route.path) is not None, "add it to console/route_permissions.py"
+
+
+def test_every_route_of_the_program_is_in_the_list_that_is_walked() -> None:
+    assert _defined() - {(route.method, route.path) for _, route in _routes()} == set()
 
 
 def test_no_row_is_left_of_a_route_that_is_gone() -> None:

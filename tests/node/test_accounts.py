@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from longhall.cluster.rpc.operation import Operation
+from longhall.directory.access_rules import AccessAction, AccessRule, Kind
 from longhall.directory.accounts import DEFAULT_TENANT
 from longhall.directory.directory import Directory
 from longhall.directory.events import DirectoryEntry
@@ -23,6 +24,8 @@ from longhall.node.directory_follower import DirectoryFollower
 from longhall.node.first_administrator import FILE, make_first_administrator
 from longhall.node.settings import Settings
 from longhall.service import directory_operations as ops
+from longhall.service.access_operations import ChangeAccess, GrantRoles, ListAccess
+from longhall.service.accounts import RULES_REMOVED_MAX
 from longhall.shards.replica import Replica
 from longhall.world.real.world import real_world
 from tests.doors.two_nodes import FREE, two_nodes
@@ -109,6 +112,39 @@ async def test_what_is_wrong_is_refused_and_changes_nothing(tmp_path: Path) -> N
         await node.service.dispatch(ops.RemoveTenant("acme"))
         await node.service.dispatch(ops.RemoveUser("root"))
         assert not node.authentication.authenticator.has_users
+
+
+async def test_disabling_a_tenant_shuts_out_no_last_administrator(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await node.service.dispatch(ops.AddTenant("acme"))
+        await add(node, "root", administrator=True)
+        assert await refused(node, ops.EnableTenant(DEFAULT_TENANT, False)) is Code.INVALID_REQUEST
+        await add(node, "ann", tenant="acme", administrator=True)
+        await node.service.dispatch(ops.EnableTenant("acme", False))
+        assert await refused(node, ops.EnableUser("root", False)) is Code.INVALID_REQUEST, "ann cannot log in"
+        await node.service.dispatch(ops.EnableTenant("acme", True))
+        await node.service.dispatch(ops.EnableTenant(DEFAULT_TENANT, False))
+        assert await refused(node, ops.EnableUser("ann", False)) is Code.INVALID_REQUEST, "nor can root"
+        assert await refused(node, ops.EnableTenant("acme", False)) is Code.INVALID_REQUEST
+
+
+async def test_a_removed_user_leaves_no_roles_and_rules_to_its_successor(tmp_path: Path) -> None:
+    def rule(subject: str, number: int) -> AccessRule:
+        return AccessRule(subject=subject, action=AccessAction.READ, kind=Kind.TOPIC, name=f"t{number}")
+
+    async with running(tmp_path) as node:
+        await add(node, "root", administrator=True)
+        await add(node, "bob")
+        others = [rule("*", 0), rule("user:bobby", 0), rule("role:bob", 0)]
+        own = [rule("user:bob", number) for number in range(RULES_REMOVED_MAX + 100)]
+        await node.service.dispatch(ChangeAccess([*others, *own], []))
+        await node.service.dispatch(GrantRoles("bob", ["operator"]))
+        await node.service.dispatch(GrantRoles("bobby", ["viewer"]))
+        await node.service.dispatch(ops.RemoveUser("bob"))
+        await add(node, "bob")
+        view = await node.service.dispatch(ListAccess())
+        assert sorted(one.subject for one in view.rules.values()) == ["*", "role:bob", "user:bobby"]
+        assert view.roles == {"bobby": ["viewer"]}
 
 
 async def test_below_the_feature_level_nothing_is_written(tmp_path: Path) -> None:

@@ -211,6 +211,34 @@ async def test_no_client_can_write_change_or_delete_the_audit_topic(tmp_path: Pa
         assert {one["event"] for one in records} == {"operation"}
 
 
+def _begin_and_abort(address: str) -> str:
+    """A transaction that wants to write to the audit topic; the reason why it cannot."""
+    producer = Producer({"bootstrap.servers": address, "transactional.id": "forger"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    reasons: list[str] = []
+    producer.produce(AUDIT_TOPIC, b"forged", on_delivery=lambda error, _: reasons.append(error.name() if error else ""))
+    producer.flush(20)
+    producer.abort_transaction(20)
+    return reasons[0]
+
+
+def _end_offset(address: str) -> int:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "offsets"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(AUDIT_TOPIC, 0), 20)
+    consumer.close()
+    return int(end)
+
+
+async def test_transactions_leave_no_marker_in_the_audit_topic(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await node.service.call(CreateQueue("orders", QueueSettings()), ROOT)
+        await until(node, 1)
+        assert await apart(lambda: _begin_and_abort(str(node.kafka))) in ("TOPIC_AUTHORIZATION_FAILED", "_PURGE_QUEUE")
+        records = await apart(lambda: read(str(node.kafka)))
+        assert await apart(lambda: _end_offset(str(node.kafka))) == len(records)
+
+
 async def test_records_of_a_node_that_does_not_lead_go_to_the_leader(tmp_path: Path) -> None:
     async with two_nodes(tmp_path, audit=True) as pair:
         await pair.follower.service.call(CreateQueue("orders", QueueSettings()), ROOT)

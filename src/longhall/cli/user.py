@@ -105,7 +105,7 @@ def enable(user: UserArgument, options: ApiOptions) -> None:
 @app.command()
 @with_option_groups
 def delete(user: UserArgument, options: ApiOptions, yes: YesOption = False) -> None:
-    """Delete a user with its access keys and tokens, and close its connections."""
+    """Delete a user with its access keys, tokens, roles and access rules, and close its connections."""
     confirm(f"delete {user}?", yes)
     gone = options.open_client().ask("DELETE", _path(user), dict[str, Any])
     show_outcome(gone, f"deleted {user}", options.output)

@@ -119,11 +119,13 @@ _ACCOUNT_ROUTES: Final = (
     "POST users/*/tokens",
     "DELETE tokens/*",
 )
+_KEY_ROUTES: Final = ("GET keys/*", "POST keys/*/rotate", "DELETE keys/*/*")
 _ACCESS_ROUTES: Final = ("GET access/rules", "POST access/rules", "DELETE access/rules/*", "PUT access/roles/*")
 
 QUEUE_API: Final[dict[str, RoutePermission]] = {
     **dict.fromkeys(
-        (*_QUEUE_ROUTES, *_EXCHANGE_ROUTES, *_CLUSTER_ROUTES, *_ACCOUNT_ROUTES, *_ACCESS_ROUTES), BY_OPERATIONS
+        (*_QUEUE_ROUTES, *_EXCHANGE_ROUTES, *_CLUSTER_ROUTES, *_ACCOUNT_ROUTES, *_KEY_ROUTES, *_ACCESS_ROUTES),
+        BY_OPERATIONS,
     ),
     "GET access/explain": _need(on_cluster(AccessAction.DESCRIBE)),
     "POST cluster/recover": _OPERATE,

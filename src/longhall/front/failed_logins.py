@@ -4,10 +4,15 @@ Failures are counted for each user at an address, and for the address as a whole
 with a wrong password does not lock out its neighbours behind the same address. Beyond the bound logins are refused
 without a look at the password, for a time that doubles with each further failure. A login that was right before is
 recognised by its keyed hash (`front/authenticator.py`) and never shut out.
+
+An IPv6 client usually has a network of 64 bits to itself and can take a new address for each try, so the network counts
+in the place of the address. A name is remembered up to the length that users and access keys may have: a stranger must
+not fill the memory with names.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections import Counter
 from typing import Final, final
 
@@ -17,6 +22,8 @@ SHUT_OUT_MS: Final = 250
 SHUT_OUT_MS_MAX: Final = 30_000
 FORGET_MS: Final = 5 * 60_000  # After this time without a failure they are forgotten.
 REMEMBERED_MAX: Final = 10_000
+NAME_CHARACTERS_MAX: Final = 256
+NETWORK_BITS: Final = 64  # Of IPv6.
 
 
 @final
@@ -31,9 +38,10 @@ class FailedLogins:
 
     def is_shut_out(self, address: str, user: str, now_ms: int) -> bool:
         """True if a login is refused unseen. Without a user, as with a token, only those of the address count."""
-        if user and self._is_over((address, user), FREE_FAILURES, now_ms):
+        source = _source(address)
+        if user and self._is_over((source, user[:NAME_CHARACTERS_MAX]), FREE_FAILURES, now_ms):
             return True
-        return self._is_over((address, ""), FREE_FAILURES_OF_ADDRESS, now_ms)
+        return self._is_over((source, ""), FREE_FAILURES_OF_ADDRESS, now_ms)
 
     def _is_over(self, key: tuple[str, str], free: int, now_ms: int) -> bool:
         count, last_ms = self._failures.get(key, (0, 0))
@@ -44,7 +52,8 @@ class FailedLogins:
     def note_failure(self, door: str, address: str, user: str, now_ms: int) -> None:
         """A login has failed."""
         self.failed[door] += 1
-        for key in {(address, user), (address, "")}:
+        source = _source(address)
+        for key in {(source, user[:NAME_CHARACTERS_MAX]), (source, "")}:
             count, last_ms = self._failures.pop(key, (0, now_ms))
             self._failures[key] = (1 if now_ms - last_ms > FORGET_MS else count + 1, now_ms)
         while len(self._failures) > REMEMBERED_MAX:
@@ -57,4 +66,17 @@ class FailedLogins:
     def note_login(self, door: str, address: str, user: str) -> None:
         """A login has succeeded."""
         self.logins[door] += 1
-        self._failures.pop((address, user), None)
+        self._failures.pop((_source(address), user[:NAME_CHARACTERS_MAX]), None)
+
+
+def _source(address: str) -> str:
+    """What counts as one address: the address of IPv4, the network of IPv6."""
+    if ":" not in address:
+        return address
+    try:
+        client = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if client.ipv4_mapped is not None:
+        return str(client.ipv4_mapped)
+    return str(ipaddress.IPv6Address(int(client) >> NETWORK_BITS << NETWORK_BITS))

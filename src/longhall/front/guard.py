@@ -4,6 +4,9 @@
     administrators                          everything
     everybody else                          what the rules say (`permissions`), by the table of `operation_permissions`
 
+A queue over a topic, and a fork, is read and written with permission for its topic too: it is another door to the same
+messages. Who may change users may change an administrator only with permission to alter the cluster.
+
 The router asks before an operation leaves this process. Calls that arrive from other processes of Longhall were checked
 where they arrived, and calls of Longhall itself use `Router.dispatch`. In report-only mode what would be refused is
 logged and counted with the permission that it needed, and then carried out.
@@ -16,10 +19,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import msgspec
 
+from longhall.broker.pending import Pending
 from longhall.cluster.rpc.operation import Caller, Operation
 from longhall.directory.access_rules import (
     CLUSTER_NAME,
@@ -33,16 +37,23 @@ from longhall.directory.access_rules import (
     decode_rule,
     denied_subject,
 )
-from longhall.directory.accounts import USER
+from longhall.directory.accounts import TENANT, USER
 from longhall.directory.directory import Directory, DirectoryObserver
 from longhall.directory.events import DirectoryChanged
 from longhall.errors import Code, LonghallError
 from longhall.front.audit import ADMINISTRATIVE, AuditTrail
 from longhall.front.identity import ADMINISTRATOR_KIND, USER_KIND
-from longhall.front.operation_permissions import OPERATION_PERMISSIONS, Alternatives, exchange_name
+from longhall.front.operation_permissions import (
+    OPERATION_PERMISSIONS,
+    OPERATIONS_OF_ACCOUNTS,
+    Alternatives,
+    exchange_name,
+    on_cluster,
+)
 from longhall.front.permissions import AccessModel, AccessRefused, Explanation, Need, Permissions, RequestOrigin
 from longhall.front.queue_policy import ACCOUNT, PolicyCaller, PolicyVerdict, verdict
 from longhall.front.roles import ADMINISTRATOR
+from longhall.front.waiting_calls import WaitingCalls
 from longhall.queues.messages import QueueView
 from longhall.service import exchange_operations as exchanges
 from longhall.service import policy_operations as policies
@@ -52,8 +63,9 @@ ENFORCE: Final = "enforce"
 REPORT: Final = "report"
 REPORTED_MAX: Final = 1_000  # Pairs of a user and a need that are counted apart.
 
-_RELEVANT: Final = frozenset({RULE_KIND, ROLES_KIND, USER})
+_RELEVANT: Final = frozenset({RULE_KIND, ROLES_KIND, USER, TENANT})
 _QUEUES: Final = (Kind.QUEUE, Kind.TOPIC)
+_OF_MESSAGES: Final = (AccessAction.READ, AccessAction.WRITE)
 
 # The operations whose first need is an administrative action.
 _AUDITED: Final = frozenset(
@@ -63,6 +75,8 @@ _AUDITED: Final = frozenset(
 )
 
 _log = logging.getLogger("longhall.access")
+
+R = TypeVar("R")
 
 Selection = Callable[[Any], Any]
 
@@ -88,6 +102,8 @@ class AccessGuard(DirectoryObserver):
         self.mode = mode
         self.audit = audit  # None: nothing is recorded.
         self.audits = audit is not None  # True if administrative operations are recorded.
+        self.unseen: dict[str, None] = {}  # Queues that the last check asked for and that are not known here.
+        self._notes_unseen = False
         self.refused: Counter[str] = Counter()  # By action and kind.
         self.reported: Counter[tuple[str, str]] = Counter()  # By user and need, in report-only mode.
         self.unreadable: frozenset[str] = frozenset()  # Ids of rules that a newer version wrote.
@@ -96,6 +112,7 @@ class AccessGuard(DirectoryObserver):
         self._view = view
         self._authenticates = authenticates
         self._model = AccessModel()
+        self._waiting = WaitingCalls(self._check_again)
         self._is_stale = True
         directory.observers.append(self)
         self.refresh()
@@ -105,6 +122,8 @@ class AccessGuard(DirectoryObserver):
         if kinds & _RELEVANT:
             self._is_stale = True
         self.refresh()
+        if self._is_stale and self._waiting:
+            self._waiting.check()
 
     def refresh(self) -> None:
         """Find out whether clients have to log in."""
@@ -113,7 +132,18 @@ class AccessGuard(DirectoryObserver):
     # For the router
 
     def check(self, operation: Operation[Any], caller: Caller) -> Selection | None:
-        """Raises AccessRefused if the caller may not. What is returned selects the visible part of the reply."""
+        """Raises AccessRefused if the caller may not. What is returned selects the visible part of the reply. Of queues
+        that are `unseen` then, neither policy nor topic was asked.
+        """
+        if self.unseen:
+            self.unseen = {}
+        self._notes_unseen = True
+        try:
+            return self._check(operation, caller)
+        finally:
+            self._notes_unseen = False
+
+    def _check(self, operation: Operation[Any], caller: Caller) -> Selection | None:
         if caller.kind == ADMINISTRATOR_KIND:
             return None
         kind = type(operation)
@@ -124,7 +154,13 @@ class AccessGuard(DirectoryObserver):
             self.require(caller, row.asked(operation))
             if isinstance(operation, queues.CreateQueue | queues.ConfigureQueue):
                 self.require(caller, self._letter_needs(operation))
+            elif isinstance(operation, OPERATIONS_OF_ACCOUNTS):
+                self._require_for_account(str(getattr(operation, "user", "") or getattr(operation, "name", "")), caller)
         return self._selection(operation, caller) if row.is_listed else None
+
+    def watch(self, operation: Operation[R], caller: Caller, under_way: Pending[R]) -> Pending[R]:
+        """The reply of an operation that waits; its refusal as soon as it is not permitted any more."""
+        return self._waiting.add(operation, caller, under_way)
 
     def note_permitted(self, operation: Operation[Any], caller: Caller) -> None:
         """Record an operation that was permitted, if it is administrative."""
@@ -145,6 +181,12 @@ class AccessGuard(DirectoryObserver):
         """Raises AccessRefused if the caller may not know of a queue."""
         self.require(caller, [(Need(AccessAction.DESCRIBE, Kind.QUEUE, queue),)])
 
+    def check_write(self, caller: Caller, queue: str) -> None:
+        """Raises AccessRefused if the caller may not write to a queue. Whoever stores a message with a reply queue asks
+        this for the consumer that answers it.
+        """
+        self.require(caller, [(Need(AccessAction.WRITE, Kind.QUEUE, queue),)])
+
     # For doors
 
     def allows(self, caller: Caller, action: AccessAction, kind: Kind, name: str) -> bool:
@@ -152,7 +194,7 @@ class AccessGuard(DirectoryObserver):
         if not self.active or caller.kind == ADMINISTRATOR_KIND:
             return True
         need = Need(action, kind, name)
-        if self._has_one(caller, self._permissions(caller), (need,), self._origin(caller)):
+        if self._lacks(caller, self._permissions(caller), (need,), self._origin(caller)) is None:
             return True
         return self._note(caller, need)
 
@@ -160,7 +202,8 @@ class AccessGuard(DirectoryObserver):
         """The same for what is only shown: nothing is counted. In report-only mode everything is shown."""
         if not self.active or caller.kind == ADMINISTRATOR_KIND or self.mode == REPORT:
             return True
-        return self._has_one(caller, self._permissions(caller), (Need(action, kind, name),), self._origin(caller))
+        needs = (Need(action, kind, name),)
+        return self._lacks(caller, self._permissions(caller), needs, self._origin(caller)) is None
 
     def allows_some(self, caller: Caller, action: AccessAction, kind: Kind) -> bool:
         """True if there is a name with which the caller may do this."""
@@ -182,13 +225,13 @@ class AccessGuard(DirectoryObserver):
             return
         permissions, origin = self._permissions(caller), self._origin(caller)
         for alternatives in needs:
-            if self._has_one(caller, permissions, alternatives, origin):
-                continue
-            need = alternatives[0]
-            if not self._note(caller, need):
+            need = self._lacks(caller, permissions, alternatives, origin)
+            if need is not None and not self._note(caller, need):
                 described = Need(AccessAction.DESCRIBE, need.kind, need.name)
                 asked = msgspec.structs.replace(caller, action="")
-                hidden = need.kind in _QUEUES and not self._has_one(asked, permissions, (described,), origin)
+                is_new = need.action is AccessAction.CREATE  # Refused whether it exists or not.
+                may_exist = need.kind in _QUEUES and not is_new
+                hidden = may_exist and not self._has_one(asked, permissions, (described,), origin)
                 raise AccessRefused(caller.identity, need, hidden)
 
     def now_ms(self) -> int:
@@ -204,9 +247,67 @@ class AccessGuard(DirectoryObserver):
 
     def explain(self, user: str, need: Need, origin: RequestOrigin) -> Explanation:
         """The decision that this user would get, with its reason."""
-        return self._of_user(user).explain(need, origin)
+        permissions = self._of_user(user)
+        if permissions.is_administrator:
+            return permissions.explain(need, origin)
+        caller = Caller(user, origin.address, "", USER_KIND, origin.tls)
+        for one in (need, self._topic_need(need) if need.action in _OF_MESSAGES else need):
+            found = permissions.explain(one, origin)
+            said = self._policy_verdict(caller, one, origin)
+            if said is PolicyVerdict.DENIED:
+                found = Explanation(False, f"the policy of queue '{one.name}' denies it", [])
+            elif said is PolicyVerdict.ALLOWED and not permissions.denies(one, origin):
+                found = Explanation(True, f"the policy of queue '{one.name}' allows it", [])
+            if not found.allowed:
+                over = f"the queue is over the topic '{one.name}': " if one.name != need.name else ""
+                return found._replace(reason=over + found.reason)
+        return found
 
     # Inside
+
+    def _check_again(self, operation: Operation[Any], caller: Caller) -> None:
+        """Raises ACCESS_REFUSED if the client of an operation may not go on waiting."""
+        if not self.active:
+            return
+        accounts = self._directory.accounts
+        found, is_user = accounts.active_user(caller.identity), caller.kind == USER_KIND
+        is_key = caller.kind == ADMINISTRATOR_KIND and caller.identity not in accounts.users  # Of a file.
+        if not is_key and (found is None or found.administrator is is_user):
+            raise LonghallError(Code.ACCESS_REFUSED, "the user may not log in any more, or has other rights now")
+        self.check(operation, caller)
+
+    def _require_for_account(self, user: str, caller: Caller) -> None:
+        """Raises AccessRefused if an operation is on a user who may change users and rules, and the caller may not:
+        with a new password for such a user, the caller would become it.
+        """
+        if self._of_user(user).grants(AccessAction.ALTER, Kind.CLUSTER):
+            self.require(caller, [(on_cluster(AccessAction.ALTER),)])
+
+    def _lacks(
+        self, caller: Caller, permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin
+    ) -> Need | None:
+        """The need that is not met; None if one alternative is allowed and none is denied, for the topic below too."""
+        if not self._has_one(caller, permissions, alternatives, origin):
+            return alternatives[0]
+        if any(need.action in _OF_MESSAGES for need in alternatives):
+            below = tuple([self._topic_need(need) for need in alternatives])
+            if below != alternatives and not self._has_one(caller, permissions, below, origin):
+                # The topic is named to those who may know of it.
+                named = below[0]._replace(action=AccessAction.DESCRIBE)
+                return below[0] if self._has_one(caller, permissions, (named,), origin) else alternatives[0]
+        return None
+
+    def _topic_need(self, need: Need) -> Need:
+        """The same need for the topic that a queue is over; the need itself if it is over none."""
+        view = self._view_of(need)
+        return need if view is None or not view.topic else Need(need.action, Kind.TOPIC, view.topic)
+
+    def _view_of(self, need: Need) -> QueueView | None:
+        """The queue that a need is for, if it is known here."""
+        view = self._view(need.name) if need.kind in _QUEUES else None
+        if view is None and need.kind is Kind.QUEUE and self._notes_unseen:
+            self.unseen[need.name] = None
+        return view
 
     def _has_one(
         self, caller: Caller, permissions: Permissions, alternatives: Alternatives, origin: RequestOrigin
@@ -223,7 +324,7 @@ class AccessGuard(DirectoryObserver):
 
     def _policy_verdict(self, caller: Caller, need: Need, origin: RequestOrigin) -> PolicyVerdict:
         """What the policy of a queue says, if it has one."""
-        view = self._view(need.name) if need.kind in _QUEUES else None
+        view = self._view_of(need)
         text = view.settings.door.get("Policy", "") if view is not None else ""
         if not text:
             return PolicyVerdict.SILENT

@@ -180,8 +180,9 @@ def _exchange(action: AccessAction) -> Guarded:
 
 
 def _user(name: Callable[[Any], str], action: AccessAction) -> Guarded:
-    """An action on a user. The permission to alter a user includes that to log in as this user."""
-    return _named(Kind.USER, name, action)
+    """An action on a user: who may alter a user becomes whoever that is."""
+    note = "alter on the cluster for who has that" if action is AccessAction.ALTER else ""
+    return _named(Kind.USER, name, action)._replace(note=note)
 
 
 _READ_QUEUE: Final = (AccessAction.READ, Kind.QUEUE)
@@ -228,7 +229,12 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     queues.SettleWithSends: _several(_settle_with_sends, (_READ_QUEUE,), (_WRITE_QUEUE,), note="write on each target"),
     queues.ChangeLeases: _queue(AccessAction.READ),
     queues.ReturnUndelivered: _queue(AccessAction.READ),
-    queues.AnswerMessage: _queue(AccessAction.READ),
+    queues.AnswerMessage: _several(  # The reply queue is known where the message is stored, and is checked there.
+        lambda op: [_one(AccessAction.READ, Kind.QUEUE, op.queue)],
+        (_READ_QUEUE,),
+        (_WRITE_QUEUE,),
+        note="write on the reply queue that the message names",
+    ),
     queues.BeginUpload: _queue(AccessAction.WRITE),
     queues.AddUploadPart: _queue(AccessAction.WRITE),
     queues.FinishUpload: _queue(AccessAction.WRITE),
@@ -415,6 +421,16 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     shares.DeleteSharePositions: INTERNAL,
     shares.DeleteShareGroup: INTERNAL,
 }
+
+# To change these of a user who may alter the cluster needs the same permission.
+OPERATIONS_OF_ACCOUNTS: Final = (
+    directory.EnableUser,
+    directory.RemoveUser,
+    directory.ReplacePassword,
+    directory.ChangeScramKeys,
+    directory.AddAccessKey,
+    directory.AddToken,
+)
 
 
 def words(pairs: Iterable[tuple[Pair, ...]]) -> str:

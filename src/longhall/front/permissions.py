@@ -148,6 +148,13 @@ class Permissions:
                 return False
         return any(rule.allow and rule.action in ALLOWED_BY[action] for rule in held)
 
+    def grants(self, action: AccessAction, kind: Kind) -> bool:
+        """True if some rule allows this, whatever its conditions and whatever else denies it."""
+        return self.is_administrator or any(
+            rule.allow and rule.action in ALLOWED_BY[action] and _resource_kind(rule.kind) is _resource_kind(kind)
+            for rule in self._all()
+        )
+
     def may_enter(self, host: str) -> bool:
         """True if some rule lets the user do anything in a virtual host."""
         return self.is_administrator or any(

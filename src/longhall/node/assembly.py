@@ -31,6 +31,7 @@ from longhall.console.metrics import labels
 from longhall.directory.directory import Directory
 from longhall.doors.amqp.server import AmqpServer
 from longhall.doors.kafka.door import Door
+from longhall.errors import Code, LonghallError
 from longhall.front.admission import Budget
 from longhall.front.audit import AuditTrail
 from longhall.front.authenticator import NONE, REQUIRED
@@ -62,6 +63,7 @@ from longhall.node.workers import Workers
 from longhall.queues.messages import QueueView
 from longhall.service.access import AccessService
 from longhall.service.accounts import AccountService
+from longhall.service.answers import AnswerService
 from longhall.service.exchanges import ExchangeService
 from longhall.service.group_settles import GroupSettles
 from longhall.service.local import LocalBroker
@@ -149,6 +151,7 @@ class Node:
         GroupSettles(hall, queues, steps).register(broker)
         ExchangeService(hall, queues, self.service, steps).register(broker)
         PolicyService(hall, queues, self.service).register(broker)
+        AnswerService(queues, self.guard.check_write).register(broker)
         AccountService(hall).register(broker)
         AccessService(hall).register(broker)
 
@@ -244,7 +247,11 @@ class Node:
         return {door: str(address) for door, address in self.addresses.items()}
 
     def _view_queue(self, name: str) -> QueueView | None:
-        return self.service.view(name)
+        """A queue, for the guard. NOT_READY while its policy may be unknown here: it may deny."""
+        view = self.service.view(name)
+        if view is None and not self.service.knows_queues:
+            raise LonghallError(Code.NOT_READY, "this process does not know the queues yet; ask again in a moment")
+        return view
 
     @property
     def kafka_door(self) -> Door:

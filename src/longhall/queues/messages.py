@@ -19,7 +19,9 @@ UNTIL_DELIVERED: Final = -3  # A consumer waits: the message ends when it is giv
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """Name, id and settings of a queue, whether it is paused, and whether it ends unless its connection comes back."""
+    """Name, id and settings of a queue, whether it is paused, and whether it ends unless its connection comes back.
+    `topic` is the topic that a queue is over, or the queue that it was forked from; empty if its messages are its own.
+    """
 
     name: str
     queue_id: str
@@ -28,6 +30,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     modified_ms: int = 0
     paused: bool = False
     awaits_owner: bool = False
+    topic: str = ""
 
 
 class Outgoing(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -18,6 +18,8 @@ from longhall.broker.hall import Hall
 from longhall.broker.topic_administration import commit_event, must_lead
 from longhall.broker.waiting import committed
 from longhall.cluster.rpc.operation import Caller
+from longhall.directory.access_rules import ROLES_KIND, RULE_KIND, decode_rule
+from longhall.directory.access_rules import USER as SUBJECT_OF_USER
 from longhall.directory.accounts import (
     ACCESS_KEY,
     DEFAULT_TENANT,
@@ -50,6 +52,7 @@ SCRAM_KEYS_MAX: Final = 8  # Of one user, with the older ones that are still val
 ENDED_SESSIONS_MAX: Final = 10_000  # Sessions that were ended before their time and are remembered,
 ENDED_REMOVED_MAX: Final = 500  # and how many of them are forgotten when another one ends.
 LABEL_CHARACTERS_MAX: Final = 128
+RULES_REMOVED_MAX: Final = 500  # Access rules of a removed user, in one event.
 FOLLOWERS_MAX: Final = 1_000  # Processes that wait for a change.
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384  # As in Kafka.
@@ -122,6 +125,8 @@ class AccountService(DirectoryObserver):
 
     async def _enable_tenant(self, op: ops.EnableTenant, caller: Caller) -> None:
         tenant = self._tenant(op.name)
+        if not op.enabled:
+            self._check_last_of_tenant(op.name, caller)
         await self._commit([entry_of(op.name, msgspec.structs.replace(tenant, enabled=op.enabled))])
 
     async def _seal_tenant(self, op: ops.SealTenant, caller: Caller) -> None:
@@ -190,7 +195,17 @@ class AccountService(DirectoryObserver):
             self._check_last(op.name, caller)
         keys = [(ACCESS_KEY, name) for name, key in accounts.access_keys.items() if key.user == op.name]
         tokens = [(TOKEN, name) for name, token in accounts.tokens.items() if token.user == op.name]
-        await self._commit([], [(USER, op.name), *keys, *tokens])
+        # Nobody who is called so later may inherit its roles and rules. No rule goes before the user: it may deny.
+        rules = self._rules_of(op.name)
+        await self._commit([], [(USER, op.name), *keys, *tokens, (ROLES_KIND, op.name), *rules[:RULES_REMOVED_MAX]])
+        for start in range(RULES_REMOVED_MAX, len(rules), RULES_REMOVED_MAX):
+            await self._commit([], rules[start : start + RULES_REMOVED_MAX])
+
+    def _rules_of(self, user: str) -> list[tuple[str, str]]:
+        """The access rules that are for this user alone."""
+        rules = {name: decode_rule(value) for name, value in self._directory.entries_of(RULE_KIND).items()}
+        subject = f"{SUBJECT_OF_USER}{user}"
+        return [(RULE_KIND, name) for name, rule in rules.items() if rule is not None and rule.subject == subject]
 
     async def _list_users(self, op: ops.ListUsers, caller: Caller) -> list[ops.UserView]:
         return user_views(self._accounts, op.tenant, self._now_ms())
@@ -229,9 +244,22 @@ class AccountService(DirectoryObserver):
     def _check_last(self, name: str, caller: Caller) -> None:
         """Refuse to lose the last administrator, but to those who do not need one: keys of a file of credentials."""
         users = self._accounts.users
-        others = [user for other, user in users.items() if other != name and user.administrator and user.enabled]
+        others = [other for other in self._administrators() if other != name]
         if users[name].administrator and not others and (not caller.kind or caller.identity in users):
             raise LonghallError(Code.INVALID_REQUEST, f"'{name}' is the last administrator who can log in")
+
+    def _check_last_of_tenant(self, tenant: str, caller: Caller) -> None:
+        """The same for all administrators of a tenant, whom disabling it shuts out."""
+        users = self._accounts.users
+        found = self._administrators()
+        others = [name for name in found if users[name].tenant != tenant]
+        if found and not others and (not caller.kind or caller.identity in users):
+            raise LonghallError(Code.INVALID_REQUEST, f"all administrators who can log in are of the tenant '{tenant}'")
+
+    def _administrators(self) -> list[str]:
+        """The administrators who can log in: enabled ones of enabled tenants."""
+        accounts = self._accounts
+        return [name for name, user in accounts.users.items() if user.administrator and accounts.active_user(name)]
 
     def _user(self, name: str) -> User:
         user = self._accounts.users.get(name)

@@ -1,6 +1,7 @@
 """Queues as a process without data knows them: the leader streams its catalogue, and every change of it.
 
-An item is a list of names with their queues, None for a queue that is gone. Changes of one turn of the leader's loop
+An item is a list of names with their queues, None for a queue that is gone. An empty item says that the receiver has
+all queues from before it opened the stream. Changes of one turn of the leader's loop
 are sent together, before the reply to the operation that made them, so a client reads its own writes through the same
 worker. While the stream is broken this process knows no queues, and asks the leader for each.
 """
@@ -53,6 +54,7 @@ class QueueWatchSource:
         stream.watch(subscription.send, lambda: self._close(subscription))
         for name in self._hall.catalogue.queues.by_name:
             subscription.changed(name)
+        subscription.send_soon()
 
     def _close(self, subscription: _Subscription) -> None:
         self._subscriptions.pop(subscription, None)
@@ -71,10 +73,15 @@ class _Subscription:
         self._stream = stream
         self._unsent: dict[str, None] = {}
         self._is_due = False
+        self._is_whole = False  # True when the receiver was told that it has all queues.
 
     def changed(self, name: str) -> None:
         """Send this queue at the end of the current turn of the loop, when the change is applied everywhere."""
         self._unsent[name] = None
+        self.send_soon()
+
+    def send_soon(self) -> None:
+        """Send at the end of the current turn of the loop."""
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self.send)
@@ -87,6 +94,9 @@ class _Subscription:
             for name in names:
                 del self._unsent[name]
             self._stream.send(_encode([(name, self._queues.view(name)) for name in names]))
+        if not self._is_whole and not self._unsent and self._stream.is_open and self._stream.credit > 0:
+            self._is_whole = True
+            self._stream.send(_encode([]))
 
 
 @final
@@ -96,6 +106,7 @@ class RemoteQueueViews:
     def __init__(self, peers: Peers, leader: int, background: BackgroundTasks) -> None:
         self._peers = peers
         self._leader = leader
+        self.is_whole = False  # True while this process knows every queue that the leader knows.
         self._views: dict[str, QueueView] = {}
         self._task = background.start("watch queues", self._watch)
 
@@ -115,10 +126,13 @@ class RemoteQueueViews:
                     self._take(_decoder.decode(item))
             except (OSError, TimeoutError, LonghallError) as error:
                 _log.debug("the queues of the leader cannot be watched", extra={"reason": str(error)})
-            self._views.clear()
+            finally:
+                self.is_whole = False
+                self._views.clear()
             await asyncio.sleep(PAUSE_S)
 
     def _take(self, changes: Changes) -> None:
+        self.is_whole = self.is_whole or not changes
         for name, view in changes:
             if view is None:
                 self._views.pop(name, None)

@@ -38,7 +38,9 @@ from longhall.service.local import LocalBroker
 from longhall.service.placed_queue import PlacedQueue
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.queue_operations import (
+    CreateQueue,
     DescribeQueue,
+    ForkQueue,
     MessageOperation,
     QueueOperation,
     ReceiveMessages,
@@ -84,6 +86,9 @@ class MessageGate(Protocol):
 class QueueViews(Protocol):
     """The queues that this process knows without asking; slightly stale if another process leads."""
 
+    @property
+    def is_whole(self) -> bool: ...
+
     def view(self, name: str) -> QueueView | None: ...
 
 
@@ -108,10 +113,13 @@ class OperationGuard(Protocol):
 
     active: bool
     audits: bool
+    unseen: dict[str, None]
 
     def note_permitted(self, operation: Operation[Any], caller: Caller) -> None: ...
 
     def check(self, operation: Operation[Any], caller: Caller) -> Callable[[Any], Any] | None: ...
+
+    def watch(self, operation: Operation[R], caller: Caller, under_way: Pending[R]) -> Pending[R]: ...
 
     def check_describe(self, queue: str, caller: Caller) -> None: ...
 
@@ -203,6 +211,11 @@ class Router:
         """
         return self._views.view(name)
 
+    @property
+    def knows_queues(self) -> bool:
+        """False while a queue that is not known here may exist elsewhere, so that nobody knows its policy."""
+        return self._views.is_whole
+
     def find(self, name: str, caller: Caller) -> Pending[QueueView]:
         """The queue of this name, from the leader if it is not known here. UNKNOWN_QUEUE is confirmed. ACCESS_REFUSED
         comes first, whether the queue exists or not.
@@ -224,17 +237,52 @@ class Router:
             self._usage.count(operation, caller)
         guard = self._guard
         if guard is not None and guard.active:
-            try:
-                select = guard.check(operation, caller)
-            except LonghallError as error:
-                return failed(error)
-            if guard.audits:
-                guard.note_permitted(operation, caller)
-            if select is not None:
-                return started(_selected(self.pass_on(operation, caller), select))
-        elif guard is not None and guard.audits:
+            return self._guarded(guard, operation, caller, False)
+        if guard is not None and guard.audits:
             guard.note_permitted(operation, caller)
         return self.pass_on(operation, caller)
+
+    def _guarded(self, guard: OperationGuard, operation: Operation[R], caller: Caller, is_seen: bool) -> Pending[R]:
+        """Carry out an operation, if it is permitted. `is_seen`: what is not known here does not exist."""
+        try:
+            select = guard.check(operation, caller)
+        except LonghallError as error:
+            return failed(error)
+        if not is_seen and guard.unseen and not self.leads:
+            return self._kept(operation, started(self._when_seen(guard, list(guard.unseen), operation, caller)))
+        if guard.audits:
+            guard.note_permitted(operation, caller)
+        if select is not None:
+            return started(_selected(self.pass_on(operation, caller), select))
+        if operation.waits:
+            return guard.watch(operation, caller, self.pass_on(operation, caller))
+        return self.pass_on(operation, caller)
+
+    async def _when_seen(self, guard: OperationGuard, names: list[str], operation: Operation[R], caller: Caller) -> R:
+        """Carry out an operation on queues that this process did not know: before it was permitted, their policies and
+        topics were not asked. What was just created elsewhere is known here in a moment.
+        """
+        for name in names:
+            try:
+                await self.dispatch(DescribeQueue(name), caller)
+            except LonghallError as error:
+                if error.code is not Code.UNKNOWN_QUEUE:
+                    raise
+                continue
+            if not await self._becomes_known(name):
+                raise LonghallError(Code.NOT_READY, "this node does not know the queue yet; try again in a moment")
+        reply = await self._guarded(guard, operation, caller, True)
+        if isinstance(operation, CreateQueue | ForkQueue):  # Its creator goes on at once, and in order.
+            await self._becomes_known(operation.queue if isinstance(operation, CreateQueue) else operation.name)
+        return reply
+
+    async def _becomes_known(self, name: str) -> bool:
+        """Wait until this process knows a queue that exists; False if that takes too long."""
+        for _ in range(KNOWN_LOOKS_MAX):
+            if self._views.view(name) is not None:
+                return True
+            await asyncio.sleep(KNOWN_LOOK_S)
+        return False
 
     def pass_on(self, operation: Operation[R], caller: Caller) -> Pending[R]:
         """Carry out an operation of a client that was permitted already, when it is its tenant's turn."""
@@ -341,10 +389,7 @@ class Router:
 
     async def _when_known(self, operation: AddConsumer | TakeMessage, caller: Caller) -> Any:
         """Wait until this node knows the queue: only then it knows who stores it."""
-        for _ in range(KNOWN_LOOKS_MAX):
-            if self._views.view(operation.queue) is not None:
-                break
-            await asyncio.sleep(KNOWN_LOOK_S)
+        await self._becomes_known(operation.queue)
         assert self._placed is not None
         queue = self._placed.find(operation.queue)
         try:

@@ -97,6 +97,10 @@ class FakeQueues:
         del self.queues[name]
         self.deleted.add(name)
 
+    @property
+    def is_whole(self) -> bool:
+        return True
+
     def view(self, name: str) -> QueueView | None:
         found = self.queues.get(name)
         return None if found is None else found.view

@@ -34,7 +34,7 @@ from longhall.broker.queues.large_messages.reassembly import read_part
 from longhall.broker.queues.outbox.arrivals import take_in
 from longhall.broker.queues.outbox.outbox_delivery import OutboxDelivery
 from longhall.broker.queues.running_queue import MAY_EXPIRE, RunningQueue
-from longhall.broker.queues.sending.answer import answer
+from longhall.broker.queues.sending.answer import Permit, answer
 from longhall.broker.queues.sending.batch_send import send
 from longhall.broker.queues.sending.queue_appends import QueueAppends
 from longhall.broker.queues.sending.send import send_parcel
@@ -107,11 +107,11 @@ class QueueService(HallObserver):
         """Create a queue. QUEUE_EXISTS if the name is taken, QUEUE_DELETED_RECENTLY if it was until a moment ago."""
         if self._hall.running_queue(name) is None:
             self._deleted.check(name, deleted_before_ms)
-        return _view(await queue_administration.create(self._hall, name, settings))
+        return _view(self._hall, await queue_administration.create(self._hall, name, settings))
 
     async def declare(self, name: str, topic: str, settings: QueueSettings) -> QueueView:
         """Let a topic be consumed as a queue under this name."""
-        return _view(await queue_administration.declare(self._hall, name, topic, settings))
+        return _view(self._hall, await queue_administration.declare(self._hall, name, topic, settings))
 
     async def delete(self, name: str) -> None:
         """Delete a queue with its messages; those that become dead letters are moved first."""
@@ -123,16 +123,21 @@ class QueueService(HallObserver):
             raise
         self._deleted.add(name)
 
+    @property
+    def is_whole(self) -> bool:
+        """True: all queues of the hall are here."""
+        return True
+
     def view(self, name: str) -> QueueView | None:
         """The queue of this name."""
         queue = self._hall.running_queue(name)
-        return _view(queue) if queue is not None else None
+        return _view(self._hall, queue) if queue is not None else None
 
     def describe(self, name: str) -> Pending[QueueView]:
         """The queue of this name, once the catalogue is committed. UNKNOWN_QUEUE if there is none."""
         pending: Pending[QueueView] = Pending()
         queue = self._hall.known_queue(name)
-        view = _view(queue)
+        view = _view(self._hall, queue)
         pending.decide(msgspec.structs.replace(view, awaits_owner=True) if self.consumers.awaits_owner(queue) else view)
         when_committed(self._hall, self._hall.shards[CATALOGUE_SHARD], pending)
         return pending
@@ -314,15 +319,18 @@ class QueueService(HallObserver):
         """Return messages that reached no consumer. Their delivery does not count as an attempt."""
         return await hand_back(self._hall, served_queue(self._hall, name), receipts)
 
-    async def answer(self, name: str, receipt: str, message: Outgoing, consumer: str = "") -> Accepted:
+    async def answer(
+        self, name: str, receipt: str, message: Outgoing, consumer: str = "", permit: Permit | None = None
+    ) -> Accepted:
         """Send an answer to the reply queue that the message of this receipt names, and settle it, in one step.
 
         INVALID_REQUEST if it names none, UNKNOWN_QUEUE if that queue is gone; then nothing is settled. The answer has
-        the correlation id of the message, or its message id if there is none.
+        the correlation id of the message, or its message id if there is none. `permit` raises if the consumer may not
+        write to the reply queue.
         """
         carrier = self.outbox.carrier
         return await answer(
-            self._hall, self.stager, carrier, served_queue(self._hall, name), receipt, message, consumer
+            self._hall, self.stager, carrier, served_queue(self._hall, name), receipt, message, consumer, permit
         )
 
     # Rewinds and forks
@@ -335,7 +343,7 @@ class QueueService(HallObserver):
         self, name: str, new_name: str, start: Destination = START, settings: QueueSettings | None = None
     ) -> QueueView:
         """Create a second queue with a cursor of its own over the same log, which begins at `start`."""
-        return _view(await fork(self._hall, served_queue(self._hall, name), new_name, start, settings))
+        return _view(self._hall, await fork(self._hall, served_queue(self._hall, name), new_name, start, settings))
 
     async def fork_starts(self, name: str, start: Destination = START) -> dict[int, int]:
         """The offsets at which a fork would begin, by partition, of the partitions that this group stores."""
@@ -345,7 +353,9 @@ class QueueService(HallObserver):
         self, name: str, topic_id: bytes, settings: QueueSettings, starts: dict[int, int]
     ) -> QueueView:
         """Create a queue over a topic that other groups store; they begin at these offsets, by partition."""
-        return _view(await queue_administration.declare_placed(self._hall, name, topic_id, settings, starts))
+        return _view(
+            self._hall, await queue_administration.declare_placed(self._hall, name, topic_id, settings, starts)
+        )
 
     # Messages between groups
 
@@ -424,7 +434,7 @@ def _log_failure(done: Pending[Any]) -> None:
         _log.info("undelivered messages stay leased until their leases end", extra={"reason": str(done.error)})
 
 
-def _view(queue: RunningQueue) -> QueueView:
+def _view(hall: Hall, queue: RunningQueue) -> QueueView:
     """Kept until something of it changes: every request asks."""
     entry = queue.entry
     view = queue.view
@@ -442,6 +452,7 @@ def _view(queue: RunningQueue) -> QueueView:
             created_ms=entry.created_ms,
             modified_ms=entry.modified_ms,
             paused=paused,
+            topic="" if entry.owns_topic else hall.topic_name(entry.topic_id),
         )
     return view
 

@@ -91,7 +91,8 @@ class Verifier:
         try:
             principal = self._signer(method, target, headers, body, now_ms)
         except SqsError as error:
-            if error.fault in (INVALID_TOKEN, WRONG_SIGNATURE):
+            # A signature cannot be guessed, so a right one is taken whatever came before it.
+            if error.fault in (INVALID_TOKEN, WRONG_SIGNATURE) and not authentication.is_shut_out(address):
                 authentication.note(None, "", address, now_ms)
             raise
         authentication.authenticator.failed_logins.logins[authentication.door] += 1

@@ -6,6 +6,7 @@ report. If the reply queue is gone, nothing changes and the consumer gets an err
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
@@ -28,6 +29,8 @@ from longhall.queues.messages import Accepted, Outgoing
 from longhall.queues.outbox_events import OutboxEntry
 from longhall.shards.shard import ALL
 
+Permit = Callable[[str], None]
+
 
 async def answer(
     hall: Hall,
@@ -37,8 +40,11 @@ async def answer(
     receipt: str,
     message: Outgoing,
     consumer: str = "",
+    permit: Permit | None = None,
 ) -> Accepted:
-    """Send the answer and settle. For a settled message nothing is sent."""
+    """Send the answer and settle. For a settled message nothing is sent. `permit` raises if the consumer may not write
+    to the reply queue.
+    """
     place = queue.receipts.verify(receipt)
     if isinstance(place, Code):
         raise LonghallError(place, "The receipt is not one of this queue.")
@@ -51,6 +57,8 @@ async def answer(
         raise LonghallError(Code.UNKNOWN_MESSAGE, "The message is gone.")
     fields = decode_record(record, place[0])
     rider.fields = fields
+    if permit is not None and fields.reply_to:
+        permit(fields.reply_to)
     letters = letters_of_deleted(hall, fields.reply_to)
     if letters is not None:
         return await _bury_answer(hall, queue, rider, letters, message)

@@ -6,6 +6,7 @@ from longhall.broker.feature_gates import may_transact_in_groups
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of, fenced_as
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnRequestTopic,
@@ -15,6 +16,7 @@ from longhall.doors.kafka.wire.messages.transactions import (
     AddPartitionsToTxnResponseTransactionResult,
 )
 from longhall.errors import Code
+from longhall.names import SYSTEM_TOPICS
 
 MANY_FROM = 4
 FENCED_FROM = 2
@@ -62,18 +64,28 @@ async def _add(
     topics: list[AddPartitionsToTxnRequestTopic],
 ) -> Codes:
     wanted = [(topic.name, number) for topic in topics for number in topic.partitions]
+    if any(name in SYSTEM_TOPICS for name, _ in wanted):  # The end of the transaction would write a marker there.
+        return await _begin_empty(door, transactional_id, producer_id, producer_epoch, wanted)
     missing = [place for place in wanted if door.hall.partition(*place) is None]
     if missing:  # All or none: the other partitions are reported as not attempted.
         return {place: Code.UNKNOWN_TOPIC if place in missing else Code.OPERATION_NOT_ATTEMPTED for place in wanted}
     placed = [place for place in wanted if (found := door.hall.partition(*place)) is not None and found.elsewhere]
     if placed and not may_transact_in_groups(door.hall):
-        # An empty transaction begins nevertheless: librdkafka aborts it, and there must be one to abort.
-        begun = await door.transactor.add(transactional_id, producer_id, producer_epoch)
-        if begun.code is not None:
-            return dict.fromkeys(wanted, begun.code)
-        return {place: IN_WINGS if place in placed else Code.OPERATION_NOT_ATTEMPTED for place in wanted}
+        codes = await _begin_empty(door, transactional_id, producer_id, producer_epoch, wanted)
+        is_begun = Code.OPERATION_NOT_ATTEMPTED in codes.values()
+        return {place: IN_WINGS if is_begun and place in placed else code for place, code in codes.items()}
     decision = await door.transactor.add(transactional_id, producer_id, producer_epoch, partitions=wanted)
     return dict.fromkeys(wanted, decision.code)
+
+
+async def _begin_empty(
+    door: Door, transactional_id: str, producer_id: int, producer_epoch: int, wanted: list[tuple[str, int]]
+) -> Codes:
+    """Refuse all partitions. An empty transaction begins nevertheless: librdkafka aborts it, and there must be one to
+    abort.
+    """
+    begun = await door.transactor.add(transactional_id, producer_id, producer_epoch)
+    return dict.fromkeys(wanted, begun.code or Code.OPERATION_NOT_ATTEMPTED)
 
 
 def _rows(
@@ -85,7 +97,9 @@ def _rows(
             results_by_partition=[
                 AddPartitionsToTxnResponsePartition(
                     partition_index=number,
-                    partition_error_code=error_of(fenced_as(codes[topic.name, number], version >= FENCED_FROM)),
+                    partition_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    if topic.name in SYSTEM_TOPICS
+                    else error_of(fenced_as(codes[topic.name, number], version >= FENCED_FROM)),
                 )
                 for number in topic.partitions
             ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.errors import error_of
+from longhall.doors.kafka.wire.error_codes import ErrorCode
 from longhall.doors.kafka.wire.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -12,6 +13,7 @@ from longhall.doors.kafka.wire.messages.transactions import (
     WriteTxnMarkersResponsePartition,
     WriteTxnMarkersResponseTopic,
 )
+from longhall.names import SYSTEM_TOPICS
 
 
 async def handle(door: Door, request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
@@ -21,6 +23,10 @@ async def handle(door: Door, request: WriteTxnMarkersRequest, call: Call) -> Wri
         for topic in marker.topics:
             rows: list[WriteTxnMarkersResponsePartition] = []
             for number in topic.partition_indexes:
+                if topic.name in SYSTEM_TOPICS:
+                    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    rows.append(WriteTxnMarkersResponsePartition(partition_index=number, error_code=error))
+                    continue
                 code = await door.transactor.mark_partition(
                     topic.name,
                     number,
