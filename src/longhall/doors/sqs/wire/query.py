@@ -15,7 +15,7 @@ import msgspec
 from msgspec import inspect
 
 from longhall.doors.sqs.wire.actions import ACTIONS
-from longhall.doors.sqs.wire.faults import MALFORMED_QUERY, SqsError
+from longhall.doors.sqs.wire.faults import INVALID_PARAMETER, MALFORMED_QUERY, SqsError
 from longhall.doors.sqs.wire.json import refusal
 from longhall.doors.sqs.wire.names import KEY_NAMES, flat_name
 from longhall.doors.sqs.wire.requests import Request
@@ -23,6 +23,8 @@ from longhall.doors.sqs.wire.requests import Request
 FIELDS_MAX: Final = 2048  # Ten entries with ten attributes of three fields each need 360.
 DEPTH_MAX: Final = 8
 INDEX_DIGITS_MAX: Final = 5
+
+_ATTRIBUTES: Final = frozenset({"MessageAttribute", "MessageSystemAttribute"})
 
 Tree = dict[str, "Tree | str"]
 
@@ -111,6 +113,8 @@ def _read_map(kind: inspect.DictType, name: str, node: Tree | str, action: str) 
     out: dict[str, object] = {}
     key_name = KEY_NAMES.get(name, "Name")
     for item in _items(name, node):
+        if isinstance(item, dict) and key_name not in item and name in _ATTRIBUTES:
+            raise SqsError(INVALID_PARAMETER, "The request must contain non-empty message attribute name.")
         if isinstance(item, str) or not isinstance(key := item.get(key_name), str) or key in out:
             raise _malformed(f"{name}.N.{key_name}")
         out[key] = _read(kind.value_type, name, item.get("Value", {}), action)
