@@ -456,6 +456,27 @@ def test_answers_of_a_queue_address(sqs: Any, make_queue: MakeQueue) -> None:
     assert "<Message>The specified queue does not exist for this wsdl version.</Message>" in missing
 
 
+def test_requests_as_the_reference_of_the_service_shows_them(sqs: Any, endpoint: str, fresh_name: FreshName) -> None:
+    """The Query examples of AWS's API reference: a slash after the queue, and one attribute or tag without a number."""
+    name = fresh_name("reference")
+    made = {"Attribute.1.Name": "VisibilityTimeout", "Attribute.1.Value": "40", "Tag.Key": "Type", "Tag.Value": "Test"}
+    assert ask(endpoint, Action="CreateQueue", QueueName=name, **made)[0] == 200
+    queue = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    assert sqs.list_queue_tags(QueueUrl=queue)["Tags"] == {"Type": "Test"}
+    path = f"{endpoint}/123456789012/{name}/"
+    changed = {"Attribute.Name": "VisibilityTimeout", "Attribute.Value": "35"}
+    assert ask(path, Action="SetQueueAttributes", **changed)[0] == 200
+    assert ask(path, Action="TagQueue", **{"Tag.Key": "Owner", "Tag.Value": "me"})[0] == 200
+    assert "<Value>35</Value>" in ask(path, Action="GetQueueAttributes", **{"AttributeName.1": "All"})[1]
+    sent = {"MessageAttribute.Name": "a", "MessageAttribute.Value.StringValue": "v"}
+    sent["MessageAttribute.Value.DataType"] = "String"
+    assert ask(path, Action="SendMessage", MessageBody="This is a test message", **sent)[0] == 200
+    asked = {"AttributeName": "All", "MaxNumberOfMessages": "5", "VisibilityTimeout": "15"}
+    assert "<Body>This is a test message</Body>" in ask(path, Action="ReceiveMessage", **asked)[1]
+    sqs.send_message(QueueUrl=f"https://sqs.us-east-1.amazonaws.com/177715257436/{name}/", MessageBody="JSON")
+    assert sqs.list_queue_tags(QueueUrl=queue)["Tags"] == {"Type": "Test", "Owner": "me"}
+
+
 # Settings of the node
 
 

@@ -348,7 +348,12 @@ def test_a_purge_has_to_wait_for_the_one_before(sqs: Any) -> None:
 
 def test_only_the_name_in_a_url_decides(sqs: Any) -> None:
     make(sqs)
-    for url in ("https://sqs.eu-west-1.amazonaws.com/123456789012/orders", "http://elsewhere/queue/orders", "orders"):
+    for url in (
+        "https://sqs.eu-west-1.amazonaws.com/123456789012/orders",
+        "http://elsewhere/queue/orders",
+        "orders",
+        "/1/orders/",
+    ):
         sqs.send_message(QueueUrl=url, MessageBody="x")
     for url in ("http://host/1/", "http://host/1/a b", "ä", ""):
         assert refused(sqs.purge_queue, QueueUrl=url) == ("InvalidAddress", 404, "InvalidAddress"), url

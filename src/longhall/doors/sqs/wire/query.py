@@ -2,6 +2,7 @@
 
     Action=SendMessage&MessageBody=hi&MessageAttribute.1.Name=a&MessageAttribute.1.Value.StringValue=b&...
 
+A list or a map of one element may come without the number: Attribute.Name=DelaySeconds&Attribute.Value=5.
 The dots in the names make the form a tree, which is decoded by the request's type, so both protocols give the same
 structures. Every size is bounded by the bytes of the form and by FIELDS_MAX; depth by DEPTH_MAX.
 """
@@ -112,6 +113,8 @@ def _items(name: str, node: Tree | str) -> list[Tree | str]:
 def _read_map(kind: inspect.DictType, name: str, node: Tree | str, action: str) -> dict[str, object]:
     out: dict[str, object] = {}
     key_name = KEY_NAMES.get(name, "Name")
+    if isinstance(node, dict) and isinstance(node.get(key_name), str):
+        node = {"1": node}  # A map of one may come without a number.
     for item in _items(name, node):
         if isinstance(item, dict) and key_name not in item and name in _ATTRIBUTES:
             raise SqsError(INVALID_PARAMETER, "The request must contain non-empty message attribute name.")
