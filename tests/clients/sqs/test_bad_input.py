@@ -135,6 +135,18 @@ def test_a_null_member_is_an_absent_one(
     assert said["__type"].endswith(f"#{kind}")
 
 
+def test_a_member_that_an_entry_lacks_is_named(endpoint: str, queue: str) -> None:
+    entries = [{"Id": "1", "MessageBody": "x"}, {"MessageBody": "y"}]
+    status, said, _ = call(endpoint, "SendMessageBatch", json.dumps({"QueueUrl": queue, "Entries": entries}).encode())
+    assert (status, said["message"]) == (
+        400,
+        "The request must contain the parameter SendMessageBatchRequestEntry.2.Id.",
+    )
+    body = json.dumps({"QueueUrl": queue, "Entries": [{"Id": "1"}]}).encode()
+    said = call(endpoint, "DeleteMessageBatch", body)[1]
+    assert said["message"] == "The request must contain the parameter DeleteMessageBatchRequestEntry.1.ReceiptHandle."
+
+
 def test_a_message_with_null_members_is_sent(sqs: Any, endpoint: str, queue: str) -> None:
     value = {"DataType": "Binary", "BinaryValue": "AP8=", "StringListValues": None, "StringValue": None}
     members = {"MessageBody": "nulls", "MessageAttributes": {"a": value}, "MessageGroupId": None}

@@ -174,7 +174,7 @@ def test_json_that_makes_no_sense_is_refused(body: bytes) -> None:
 def test_a_missing_member_is_named(body: bytes) -> None:
     with pytest.raises(SqsError, match="parameter MessageBody"):
         json.decode_request("SendMessage", body)
-    with pytest.raises(SqsError, match=r"parameter Entries\[0\].Id") as caught:
+    with pytest.raises(SqsError, match=r"parameter DeleteMessageBatchRequestEntry.1.Id") as caught:
         json.decode_request("DeleteMessageBatch", b'{"QueueUrl": "q", "Entries": [{"ReceiptHandle": "r"}]}')
     assert caught.value.fault is faults.MISSING_PARAMETER
 

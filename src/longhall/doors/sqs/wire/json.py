@@ -13,6 +13,7 @@ import msgspec
 
 from longhall.doors.sqs.wire.actions import ACTIONS
 from longhall.doors.sqs.wire.faults import MALFORMED, SqsError, missing
+from longhall.doors.sqs.wire.names import flat_name
 from longhall.doors.sqs.wire.requests import Request
 
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
@@ -25,6 +26,7 @@ _NULL: Final = "got `null`"
 _HOLDERS: Final = frozenset(
     {"Entries", "MessageAttributes", "MessageSystemAttributes"}
 )  # Their elements are structures.
+_ENTRY = re.compile(r"Entries\[([0-9]{1,6})\]")
 _MISSING = re.compile(r"Object missing required field `([^`]+)`(?: - at `\$\.?(.*)`)?")
 
 encode_result = msgspec.json.Encoder().encode
@@ -37,7 +39,7 @@ def decode_request(action: str, body: bytes) -> Request:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if _NULL in str(error):
             return _decode_without_nulls(action, body)
-        raise refusal(error) from None
+        raise refusal(action, error) from None
     return request
 
 
@@ -47,7 +49,7 @@ def _decode_without_nulls(action: str, body: bytes) -> Request:
         tree: object = msgspec.json.decode(body)
         request: Request = msgspec.convert(_without_nulls(tree), ACTIONS[action].request)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refusal(error) from None
+        raise refusal(action, error) from None
     return request
 
 
@@ -70,11 +72,13 @@ def _without_nulls(node: object) -> object:
     return present
 
 
-def refusal(error: Exception) -> SqsError:
-    """The error for a request that cannot be decoded."""
+def refusal(action: str, error: Exception) -> SqsError:
+    """The error for a request of this action that cannot be decoded."""
     text = str(error)
     if found := _MISSING.match(text):
         name, within = found.groups()
+        if within and (entry := _ENTRY.fullmatch(within)):  # Named as in the Query protocol, in both protocols.
+            within = f"{flat_name('Entries', action)}.{int(entry[1]) + 1}"
         return missing(f"{within}.{name}" if within else name)
     return SqsError(MALFORMED, f"The request cannot be read: {text[:300]}")
 

@@ -48,7 +48,7 @@ def decode_request(action: str, pairs: list[tuple[str, str]]) -> Request:
         plain = _read_struct(kind, _grow(pairs), action)
         return msgspec.convert(plain, ACTIONS[action].request, strict=False)
     except msgspec.ValidationError as error:
-        raise refusal(error) from None
+        raise refusal(action, error) from None
 
 
 def _malformed(name: str) -> SqsError:
