@@ -225,7 +225,7 @@ def test_what_a_fifo_queue_wants_to_know(sqs: Any, fifo: str, url: str, door: Ru
     assert len(door.queues.queues["orders.fifo"].sent) == 1
     asked = {"QueueUrl": url, "MessageBody": "x", "MessageDeduplicationId": "d"}
     assert why(sqs.send_message, **asked) == "InvalidParameterValue"
-    assert why(sqs.receive_message, QueueUrl=url, ReceiveRequestAttemptId="a") == "InvalidParameterValue"
+    assert why(sqs.receive_message, QueueUrl=url, ReceiveRequestAttemptId="a" * 129) == "InvalidParameterValue"
     assert why(sqs.receive_message, QueueUrl=fifo, ReceiveRequestAttemptId="a" * 129) == "InvalidParameterValue"
     sqs.receive_message(QueueUrl=fifo, ReceiveRequestAttemptId="a" * 128)
     assert door.queues.queues["orders.fifo"].received[-1][3] == "a" * 128
