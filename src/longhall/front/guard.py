@@ -182,8 +182,8 @@ class AccessGuard(DirectoryObserver):
         self.require(caller, [(Need(AccessAction.DESCRIBE, Kind.QUEUE, queue),)])
 
     def check_write(self, caller: Caller, queue: str) -> None:
-        """Raises AccessRefused if the caller may not write to a queue. Whoever stores a message with a reply queue asks
-        this for the consumer that answers it.
+        """Raises AccessRefused if the caller may not write to a queue. The leader of the message's queue checks the
+        reply queue for the consumer that answers it.
         """
         self.require(caller, [(Need(AccessAction.WRITE, Kind.QUEUE, queue),)])
 

@@ -1,6 +1,6 @@
 """Answers to messages: their reply queue is known only where the message is stored, so its permission is checked there.
 
-Whoever could name any queue as the reply queue of a message of its own, and then answer it, could write everywhere.
+A client that names any queue as the reply queue of a message of its own, and then answers it, would write everywhere.
 """
 
 from __future__ import annotations

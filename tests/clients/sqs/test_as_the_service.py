@@ -72,6 +72,9 @@ def test_tags_and_names_that_are_refused(sqs: Any, make_queue: MakeQueue) -> Non
     assert said(sqs.tag_queue, QueueUrl=queue, Tags=many) == expected
     sentence = "Tag keys must be between 1 and 128 characters in length."
     assert said(sqs.untag_queue, QueueUrl=queue, TagKeys=[]) == ("InvalidParameterValue", sentence)
+    assert said(sqs.tag_queue, QueueUrl=queue, Tags={"": "x"}) == ("InvalidParameterValue", sentence)
+    sentence = "Value for parameter QueueName is invalid. Reason: Must specify a queue name."
+    assert said(sqs.get_queue_url, QueueName="") == ("InvalidParameterValue", sentence)
     sentence = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
     assert said(sqs.create_queue, QueueName="") == ("InvalidParameterValue", sentence)
 
@@ -324,7 +327,59 @@ def test_words_for_invalid_attributes(sqs: Any, make_queue: MakeQueue) -> None:
     assert refusal("bell \x08")[0] == "InvalidParameterValue"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("", {"DataType": "String", "StringValue": "v"},
+            "The request must contain non-empty message (user) attribute names."),
+        ("a", {"DataType": "", "StringValue": "v"},
+            "The message attribute 'a' must contain non-empty message attribute type."),
+        ("a", {"DataType": "Text", "StringValue": "v"}, "The type of message (user) attribute 'a' is invalid. "
+            "You must use only the following supported type prefixes: Binary, Number, String."),
+        ("a", {"DataType": "Number", "StringValue": "1e127"},
+            "Number attribute value 1e127 should be in range (-10**128..10**126)"),
+    ],
+)  # fmt: skip
+def test_words_for_names_and_types_of_attributes(
+    sqs: Any, queue: str, name: str, value: dict[str, str], sentence: str
+) -> None:
+    how = {"QueueUrl": queue, "MessageBody": "m", "MessageAttributes": {name: value}}
+    assert said(sqs.send_message, **how) == ("InvalidParameterValue", sentence)
+
+
+def test_an_empty_body_in_a_batch_is_an_empty_value(sqs: Any, queue: str) -> None:
+    entries = [{"Id": "full", "MessageBody": "m"}, {"Id": "empty", "MessageBody": ""}]
+    answer = sqs.send_message_batch(QueueUrl=queue, Entries=entries)
+    assert [entry["Id"] for entry in answer["Successful"]] == ["full"]
+    assert [(entry["Id"], entry["Code"], entry["SenderFault"]) for entry in answer["Failed"]] == [
+        ("empty", "EmptyValue", True)
+    ]
+
+
 # Attributes of queues
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "code", "sentence"),
+    [
+        ("DelaySeconds", "901", "InvalidAttributeValue", "Invalid value for the parameter DelaySeconds."),
+        ("VisibilityTimeout", "-1", "InvalidAttributeValue", "Invalid value for the parameter VisibilityTimeout."),
+        ("RedrivePolicy", "[]", "InvalidAttributeValue",
+            "Invalid value for the parameter RedrivePolicy. Reason: Redrive policy is not a valid JSON map."),
+        ("RedrivePolicy", "{}", "InvalidParameterValue", "Value {} for parameter RedrivePolicy is invalid. "
+            "Reason: Redrive policy does not contain mandatory attribute: maxReceiveCount."),
+        ("RedriveAllowPolicy", "{}", "InvalidAttributeValue", "Invalid value for the parameter RedriveAllowPolicy. "
+            "Reason: Amazon SQS can't create the redrive allow policy, as it\u2019s in an unsupported format."),
+        ("RedriveAllowPolicy", '{"redrivePermission":"byQueue"}', "InvalidParameterValue",
+            'Value {"redrivePermission":"byQueue"} for parameter RedriveAllowPolicy is invalid. '
+            "Reason: Amazon SQS can't create the redrive allow policy. When you specify the byQueue permission type, "
+            "you must also specify one or more sourceQueueArns values."),
+    ],
+)  # fmt: skip
+def test_words_for_values_of_queue_attributes(
+    sqs: Any, queue: str, attribute: str, value: str, code: str, sentence: str
+) -> None:
+    assert said(sqs.set_queue_attributes, QueueUrl=queue, Attributes={attribute: value}) == (code, sentence)
 
 
 def test_encryption_attributes_go_together(sqs: Any, make_queue: MakeQueue) -> None:
@@ -399,6 +454,27 @@ def test_answers_of_a_queue_address(sqs: Any, make_queue: MakeQueue) -> None:
         assert (status, text.strip()) == (404, "<UnknownOperationException/>")
     missing = ask(f"{queue}-none", Action="ReceiveMessage")[1]
     assert "<Message>The specified queue does not exist for this wsdl version.</Message>" in missing
+
+
+def test_requests_as_the_reference_of_the_service_shows_them(sqs: Any, endpoint: str, fresh_name: FreshName) -> None:
+    """The Query examples of AWS's API reference: a slash after the queue, and one attribute or tag without a number."""
+    name = fresh_name("reference")
+    made = {"Attribute.1.Name": "VisibilityTimeout", "Attribute.1.Value": "40", "Tag.Key": "Type", "Tag.Value": "Test"}
+    assert ask(endpoint, Action="CreateQueue", QueueName=name, **made)[0] == 200
+    queue = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    assert sqs.list_queue_tags(QueueUrl=queue)["Tags"] == {"Type": "Test"}
+    path = f"{endpoint}/123456789012/{name}/"
+    changed = {"Attribute.Name": "VisibilityTimeout", "Attribute.Value": "35"}
+    assert ask(path, Action="SetQueueAttributes", **changed)[0] == 200
+    assert ask(path, Action="TagQueue", **{"Tag.Key": "Owner", "Tag.Value": "me"})[0] == 200
+    assert "<Value>35</Value>" in ask(path, Action="GetQueueAttributes", **{"AttributeName.1": "All"})[1]
+    sent = {"MessageAttribute.Name": "a", "MessageAttribute.Value.StringValue": "v"}
+    sent["MessageAttribute.Value.DataType"] = "String"
+    assert ask(path, Action="SendMessage", MessageBody="This is a test message", **sent)[0] == 200
+    asked = {"AttributeName": "All", "MaxNumberOfMessages": "5", "VisibilityTimeout": "15"}
+    assert "<Body>This is a test message</Body>" in ask(path, Action="ReceiveMessage", **asked)[1]
+    sqs.send_message(QueueUrl=f"https://sqs.us-east-1.amazonaws.com/177715257436/{name}/", MessageBody="JSON")
+    assert sqs.list_queue_tags(QueueUrl=queue)["Tags"] == {"Type": "Test", "Owner": "me"}
 
 
 # Settings of the node

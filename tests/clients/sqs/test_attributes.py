@@ -173,11 +173,14 @@ def test_redrive_policies_that_are_refused(sqs: Any, queue: str, make_queue: Mak
     target = make_queue()
     absent = json.dumps({"deadLetterTargetArn": arn(sqs, target) + "-absent", "maxReceiveCount": 3})
     half = json.dumps({"deadLetterTargetArn": arn(sqs, target)})
-    wrong = [absent, half, "no json", redrive(sqs, target, 0), redrive(sqs, target, 1001), redrive(sqs, fifo, 3)]
+    wrong = [absent, half, redrive(sqs, target, 0), redrive(sqs, target, 1001), redrive(sqs, fifo, 3)]
     for policy in wrong:
         assert (
             refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"RedrivePolicy": policy}) == INVALID_PARAMETER
         )
+    for policy in ("no json", "[]", json.dumps(half)):
+        refused = refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={"RedrivePolicy": policy})
+        assert refused == INVALID_ATTRIBUTE_VALUE
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": redrive(sqs, target, 1000)})
     assert json.loads(attribute(sqs, queue, "RedrivePolicy"))["maxReceiveCount"] == 1000
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": ""})

@@ -115,6 +115,60 @@ def test_wrong_types(endpoint: str, queue: str, members: dict[str, Any]) -> None
     assert said["__type"].endswith(("SerializationException", "InvalidParameterValueException"))
 
 
+@pytest.mark.parametrize(
+    ("action", "members", "kind"),
+    [
+        ("SendMessage", {"MessageBody": None}, "MissingRequiredParameterException"),
+        ("SendMessage", {"QueueUrl": None, "MessageBody": "x"}, "MissingRequiredParameterException"),
+        ("SendMessageBatch", {"Entries": None}, "EmptyBatchRequest"),
+        ("DeleteMessageBatch", {"Entries": [{"Id": None, "ReceiptHandle": "x"}]}, "MissingRequiredParameterException"),
+        ("TagQueue", {"Tags": {"a": None}}, "SerializationException"),
+        ("SendMessageBatch", {"Entries": [None]}, "SerializationException"),
+        ("SendMessage", {"MessageBody": 5, "DelaySeconds": None}, "SerializationException"),
+    ],
+)
+def test_a_null_member_is_an_absent_one(
+    endpoint: str, queue: str, action: str, members: dict[str, Any], kind: str
+) -> None:
+    status, said, _ = call(endpoint, action, json.dumps({"QueueUrl": queue, **members}).encode())
+    assert status == 400
+    assert said["__type"].endswith(f"#{kind}")
+
+
+def test_a_member_that_an_entry_lacks_is_named(endpoint: str, queue: str) -> None:
+    entries = [{"Id": "1", "MessageBody": "x"}, {"MessageBody": "y"}]
+    status, said, _ = call(endpoint, "SendMessageBatch", json.dumps({"QueueUrl": queue, "Entries": entries}).encode())
+    assert (status, said["message"]) == (
+        400,
+        "The request must contain the parameter SendMessageBatchRequestEntry.2.Id.",
+    )
+    body = json.dumps({"QueueUrl": queue, "Entries": [{"Id": "1"}]}).encode()
+    said = call(endpoint, "DeleteMessageBatch", body)[1]
+    assert said["message"] == "The request must contain the parameter DeleteMessageBatchRequestEntry.1.ReceiptHandle."
+
+
+def test_a_message_with_null_members_is_sent(sqs: Any, endpoint: str, queue: str) -> None:
+    value = {"DataType": "Binary", "BinaryValue": "AP8=", "StringListValues": None, "StringValue": None}
+    members = {"MessageBody": "nulls", "MessageAttributes": {"a": value}, "MessageGroupId": None}
+    body = json.dumps({"QueueUrl": queue, **members, "Entries": [{"a": None}], "Unheard": None}).encode()
+    assert call(endpoint, "SendMessage", body)[0] == 200
+    received = sqs.receive_message(QueueUrl=queue, MessageAttributeNames=["All"], MaxNumberOfMessages=10)["Messages"]
+    (message,) = (one for one in received if one["Body"] == "nulls")
+    assert message["MessageAttributes"] == {"a": {"DataType": "Binary", "BinaryValue": b"\x00\xff"}}
+    for one in received:
+        if one is not message:
+            sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=one["ReceiptHandle"], VisibilityTimeout=0)
+    sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+
+
+@pytest.mark.parametrize("value", [{}, {"StringValue": "x"}, {"DataType": None, "StringValue": "x"}])
+def test_an_attribute_without_a_type(endpoint: str, queue: str, value: dict[str, Any]) -> None:
+    members = {"QueueUrl": queue, "MessageBody": "x", "MessageAttributes": {"colour": value}}
+    status, said, code = call(endpoint, "SendMessage", json.dumps(members).encode())
+    assert (status, code) == (400, "InvalidParameterValue;Sender")
+    assert said["message"] == "The message attribute 'colour' must contain non-empty message attribute type."
+
+
 def test_unknown_members_are_ignored(endpoint: str, queue: str) -> None:
     body = json.dumps({"QueueUrl": queue, "Unheard": {"of": [1]}, "AttributeNames": ["DelaySeconds"]}).encode()
     status, said, _ = call(endpoint, "GetQueueAttributes", body)

@@ -68,6 +68,19 @@ def test_fifo_dead_letters_keep_their_order(sqs: Any, make_queue: MakeQueue) -> 
     assert {letter["Attributes"]["MessageGroupId"] for letter in letters} == {"g"}
 
 
+def test_a_fifo_dead_letter_has_its_message_id_as_its_deduplication_id(sqs: Any, make_queue: MakeQueue) -> None:
+    dead = make_queue(fifo=True)
+    source = make_queue(fifo=True, RedrivePolicy=redrive(sqs, dead, 1))
+    sent = sqs.send_message(QueueUrl=source, MessageBody="m", MessageGroupId="g", MessageDeduplicationId="mine")
+    (message,) = receive(sqs, source, 1, VisibilityTimeout=0, MessageSystemAttributeNames=["All"])
+    assert message["Attributes"]["MessageDeduplicationId"] == "mine"
+    assert nothing_comes(sqs, source)
+    sqs.send_message(QueueUrl=dead, MessageBody="direct", MessageGroupId="h", MessageDeduplicationId="mine")
+    letters = receive(sqs, dead, 2, MessageSystemAttributeNames=["All"])
+    ids = {letter["Body"]: letter["Attributes"]["MessageDeduplicationId"] for letter in letters}
+    assert ids == {"m": sent["MessageId"], "direct": "mine"}
+
+
 def test_sources_are_listed(sqs: Any, make_queue: MakeQueue) -> None:
     dead = make_queue()
     sources = sorted(make_queue(RedrivePolicy=redrive(sqs, dead, 3)) for _ in range(3))

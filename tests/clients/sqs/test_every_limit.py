@@ -104,6 +104,8 @@ LIMITS: Final = [
         ("a", "aZ0_-" * 16), ("a" * 81, "a.b", "a b", "ä", ""), INVALID_ENTRY_ID),
     Limit("attributes", lambda sqs, url, count: sent(sqs, url, "x", MessageAttributes=attributes(count)), (1, 10),
         (11,)),
+    Limit("number attribute", lambda sqs, url, value: sent(sqs, url, "x", MessageAttributes={
+        "a": {"DataType": "Number", "StringValue": value}}), ("1e126", "-1e128", "1e-400"), ("1.1e126", "-1.1e128")),
     Limit("delay", lambda sqs, url, delay: sent(sqs, url, "x", DelaySeconds=delay), (0, 900), (-1, 901)),
     Limit("text", sent, ("\t\n\r \ud7ff\ue000\ufffd\U00010000\U0010ffff",),
         ("\x00", "\x08", "\x0b", "\x0c", "\x0e", "\x1f", "\ufffe", "\uffff"), INVALID_CONTENTS),

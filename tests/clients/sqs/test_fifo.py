@@ -113,7 +113,12 @@ def test_requests_that_a_fifo_queue_refuses(sqs: Any, fifo: str, make_queue: Mak
 
 def test_requests_that_a_standard_queue_refuses(sqs: Any, queue: str) -> None:
     assert refusal(send, sqs, queue, "x", MessageDeduplicationId="id") == INVALID_PARAMETER
-    assert refusal(sqs.receive_message, QueueUrl=queue, ReceiveRequestAttemptId="attempt") == INVALID_PARAMETER
+
+
+def test_an_attempt_of_a_standard_queue_is_a_receive_like_any_other(sqs: Any, queue: str) -> None:
+    send(sqs, queue, "1", "2")
+    got = [receive(sqs, queue, 1, ReceiveRequestAttemptId="attempt") for _ in range(2)]
+    assert sorted(bodies(got[0] + got[1])) == ["1", "2"]
 
 
 def test_a_late_receipt_of_a_fifo_queue_is_refused(sqs: Any, fifo: str) -> None:

@@ -80,7 +80,7 @@ def test_each_sent_message_has_its_own_fate(sqs: Any, url: str, door: Running) -
     assert {failed["Id"]: (failed["Code"], failed["SenderFault"]) for failed in answer["Failed"]} == {
         "m1": ("InvalidMessageContents", True),
         "m2": ("OverLimit", True),
-        "m3": ("MissingParameter", True),
+        "m3": ("EmptyValue", True),
         "late": ("InvalidParameterValue", True),
         "rich": ("InvalidParameterValue", True),
     }

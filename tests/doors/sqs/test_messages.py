@@ -154,7 +154,7 @@ def test_only_attributes_that_are_asked_for_come(sqs: Any, url: str, asked: list
         ({"a": text("\x01")}, "InvalidParameterValue"),
         ({"a": {"DataType": "String", "StringListValues": ["v"]}}, "AWS.SimpleQueueService.UnsupportedOperation"),
         ({"a": {"DataType": "Binary", "BinaryListValues": [b"v"]}}, "AWS.SimpleQueueService.UnsupportedOperation"),
-        ({"a": {"StringValue": "v"}}, "MissingParameter"),
+        ({"a": {"StringValue": "v"}}, "InvalidParameterValue"),
     ],
 )
 def test_attributes_that_may_not_be(sqs: Any, url: str, door: Running, attributes: dict[str, Any], code: str) -> None:
@@ -225,7 +225,7 @@ def test_what_a_fifo_queue_wants_to_know(sqs: Any, fifo: str, url: str, door: Ru
     assert len(door.queues.queues["orders.fifo"].sent) == 1
     asked = {"QueueUrl": url, "MessageBody": "x", "MessageDeduplicationId": "d"}
     assert why(sqs.send_message, **asked) == "InvalidParameterValue"
-    assert why(sqs.receive_message, QueueUrl=url, ReceiveRequestAttemptId="a") == "InvalidParameterValue"
+    assert why(sqs.receive_message, QueueUrl=url, ReceiveRequestAttemptId="a" * 129) == "InvalidParameterValue"
     assert why(sqs.receive_message, QueueUrl=fifo, ReceiveRequestAttemptId="a" * 129) == "InvalidParameterValue"
     sqs.receive_message(QueueUrl=fifo, ReceiveRequestAttemptId="a" * 128)
     assert door.queues.queues["orders.fifo"].received[-1][3] == "a" * 128
@@ -300,7 +300,7 @@ def test_deleting_is_forgiving(sqs: Any, url: str, fifo: str, door: Running) -> 
     receipt = received(sqs, url)["ReceiptHandle"]
     sqs.delete_message(QueueUrl=url, ReceiptHandle=receipt)
     sqs.delete_message(QueueUrl=url, ReceiptHandle=receipt)
-    expected = ("ReceiptHandleIsInvalid", 400, "ReceiptHandleIsInvalid")
+    expected = ("ReceiptHandleIsInvalid", 404, "ReceiptHandleIsInvalid")
     assert refused(sqs.delete_message, QueueUrl=url, ReceiptHandle="nonsense") == expected
     for queue in ("orders", "orders.fifo"):
         door.queues.queues[queue].superseded.add("old")

@@ -184,10 +184,12 @@ def test_each_number_has_its_bounds(sqs: Any, attribute: str) -> None:
         ({"KmsMasterKeyId": "k" * 2049}, "InvalidAttributeValue"),
         ({"RedriveAllowPolicy": "{"}, "InvalidAttributeValue"),
         ({"RedriveAllowPolicy": '{"redrivePermission":"some"}'}, "InvalidAttributeValue"),
-        ({"RedriveAllowPolicy": '{"redrivePermission":"byQueue"}'}, "InvalidAttributeValue"),
+        ({"RedriveAllowPolicy": "{}"}, "InvalidAttributeValue"),
+        ({"RedriveAllowPolicy": '{"redrivePermission":"byQueue"}'}, "InvalidParameterValue"),
+        ({"RedriveAllowPolicy": '{"redrivePermission":"denyAll","sourceQueueArns":["a"]}'}, "InvalidParameterValue"),
         (
             {"RedriveAllowPolicy": json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [ARN + "x"] * 11})},
-            "InvalidAttributeValue",
+            "InvalidParameterValue",
         ),
     ],
 )
@@ -241,7 +243,10 @@ def test_where_dead_letters_may_go(sqs: Any) -> None:
         asked = {"QueueUrl": url, "Attributes": redrive(ARN + target, bad)}
         assert why(sqs.set_queue_attributes, **asked) == "InvalidParameterValue", target
     deep = '{"a":' * 20_000
-    for text in ("{", "{}", deep, '{"deadLetterTargetArn":"dead","maxReceiveCount":3}', '{"maxReceiveCount":3}'):
+    for text in ("{", "[]", "3", '"x"', deep):
+        asked = {"QueueUrl": url, "Attributes": {"RedrivePolicy": text}}
+        assert why(sqs.set_queue_attributes, **asked) == "InvalidAttributeValue", text
+    for text in ("{}", '{"deadLetterTargetArn":"dead","maxReceiveCount":3}', '{"maxReceiveCount":3}'):
         asked = {"QueueUrl": url, "Attributes": {"RedrivePolicy": text}}
         assert why(sqs.set_queue_attributes, **asked) == "InvalidParameterValue", text
     for text in ("{", deep, '{"redrivePermission":"nobody"}'):
@@ -343,10 +348,15 @@ def test_a_purge_has_to_wait_for_the_one_before(sqs: Any) -> None:
 
 def test_only_the_name_in_a_url_decides(sqs: Any) -> None:
     make(sqs)
-    for url in ("https://sqs.eu-west-1.amazonaws.com/123456789012/orders", "http://elsewhere/queue/orders", "orders"):
+    for url in (
+        "https://sqs.eu-west-1.amazonaws.com/123456789012/orders",
+        "http://elsewhere/queue/orders",
+        "orders",
+        "/1/orders/",
+    ):
         sqs.send_message(QueueUrl=url, MessageBody="x")
     for url in ("http://host/1/", "http://host/1/a b", "ä", ""):
-        assert refused(sqs.purge_queue, QueueUrl=url) == ("InvalidAddress", 400, "InvalidAddress"), url
+        assert refused(sqs.purge_queue, QueueUrl=url) == ("InvalidAddress", 404, "InvalidAddress"), url
 
 
 def test_redrives(sqs: Any) -> None:

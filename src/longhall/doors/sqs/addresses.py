@@ -3,7 +3,8 @@
     http://HOST:PORT/000000000000/NAME        arn:aws:sqs:REGION:000000000000:NAME
 
 There is one account and one region; whatever a client writes in their place is accepted, because only the name counts.
-Paths and bare names are accepted as well; malformed addresses (dots, queries, two addresses in one) are refused.
+Paths and bare names are accepted as well, and one slash after account and name, as in the examples of the service;
+malformed addresses (dots, queries, two addresses in one) are refused.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ FIFO_SUFFIX: Final = ".fifo"
 # Queues of other doors may have dots in their names; this door serves them but does not create any.
 _SERVED = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _URL = re.compile(r"(?:https?://[^/?#\s]{1,255}/|/)?(?:[A-Za-z0-9_-]{1,80}/){0,3}([A-Za-z0-9._-]{1,249})")
+_URL_WITH_SLASH = re.compile(r"(?:https?://[^/?#\s]{1,255}/|/)?(?:[A-Za-z0-9_-]{1,80}/){1,3}([A-Za-z0-9._-]{1,249})/")
 _HOST_ONLY = re.compile(r"https?://[^/?#\s]{1,255}/?")
 _MADE = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def queue_of_url(url: str) -> str:
     """The queue that a URL, a path or a bare name means. Raises SqsError for anything else."""
-    found = _URL.fullmatch(url)
+    found = _URL.fullmatch(url) or _URL_WITH_SLASH.fullmatch(url)
     if found is None:
         if _HOST_ONLY.fullmatch(url):
             raise SqsError(NO_SUCH_QUEUE, NO_SUCH_QUEUE_MESSAGE)

@@ -250,7 +250,8 @@ def _bounds(door: Door, attribute: str) -> tuple[int, int]:
 
 def _number(attribute: str, value: str, least: int, most: int) -> int:
     if _NUMBER.fullmatch(value) is None or not least <= int(value) <= most:
-        raise wrong(attribute, f"Must be a number from {least} to {most}.")
+        is_ours = attribute in _OURS  # The service gives no reason for its own.
+        raise wrong(attribute, f"Must be a number from {least} to {most}." if is_ours else "")
     return int(value)
 
 

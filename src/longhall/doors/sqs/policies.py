@@ -65,7 +65,7 @@ class RedrivePolicy(msgspec.Struct, rename="camel"):
 class RedriveAllowPolicy(msgspec.Struct, rename="camel"):
     """The queues that may have this one as their dead-letter queue."""
 
-    redrive_permission: str = "allowAll"
+    redrive_permission: str = ""  # Older versions stored policies without it, which mean allowAll.
     source_queue_arns: list[str] | None = None
 
 
@@ -74,9 +74,10 @@ def read_redrive_policy(text: str) -> DeadLetters:
     try:
         policy = msgspec.json.decode(text, type=RedrivePolicy)
     except (msgspec.DecodeError, RecursionError):
-        raise _wrong_redrive(text, "Redrive policy is not a valid JSON map.") from None
+        said = "Invalid value for the parameter RedrivePolicy. Reason: Redrive policy is not a valid JSON map."
+        raise SqsError(INVALID_ATTRIBUTE_VALUE, said) from None
     if policy.dead_letter_target_arn is None or policy.max_receive_count is None:
-        missing = "deadLetterTargetArn" if policy.dead_letter_target_arn is None else "maxReceiveCount"
+        missing = "maxReceiveCount" if policy.max_receive_count is None else "deadLetterTargetArn"
         raise _wrong_redrive(text, f"Redrive policy does not contain mandatory attribute: {missing}.")
     count = str(policy.max_receive_count)
     attempts_max = int(count) if count.isascii() and count.isdigit() and len(count) < 10 else 0
@@ -116,14 +117,18 @@ def check_redrive_allow_policy(text: str) -> None:
     try:
         policy = msgspec.json.decode(text, type=RedriveAllowPolicy)
     except (msgspec.DecodeError, RecursionError):
-        raise _wrong_allow("It must have redrivePermission.") from None
+        raise _unsupported_allow() from None
     arns = policy.source_queue_arns
     if policy.redrive_permission not in ("allowAll", "denyAll", "byQueue"):
-        raise _wrong_allow("redrivePermission must be allowAll, denyAll or byQueue.")
-    if (policy.redrive_permission == "byQueue") != bool(arns):
-        raise _wrong_allow("sourceQueueArns goes with byQueue and with nothing else.")
+        raise _unsupported_allow()
+    if policy.redrive_permission == "byQueue" and not arns:
+        said = "When you specify the byQueue permission type, you must also specify one or more sourceQueueArns values."
+        raise _wrong_allow(text, said)
+    if policy.redrive_permission != "byQueue" and arns:
+        said = "To specify one or more source queue ARNs, you must set redrivePermission to byQueue."
+        raise _wrong_allow(text, said)
     if arns and len(arns) > SOURCE_QUEUES_MAX:
-        raise _wrong_allow("sourceQueueArns can have up to 10 values.")
+        raise _wrong_allow(text, f"The maximum number of source queue ARNs you can specify is {SOURCE_QUEUES_MAX}.")
     for arn in arns or ():
         queue_of_arn("RedriveAllowPolicy", arn)
 
@@ -136,7 +141,7 @@ def _allows(target: QueueSettings, source: str) -> bool:
     policy = msgspec.json.decode(text, type=RedriveAllowPolicy)
     if policy.redrive_permission == "byQueue":
         return any(queue_of_arn("", arn) == source for arn in policy.source_queue_arns or ())
-    return policy.redrive_permission == "allowAll"
+    return policy.redrive_permission in ("", "allowAll")
 
 
 def check_policy(text: str) -> None:
@@ -218,5 +223,10 @@ def _wrong_redrive(text: str, reason: str) -> SqsError:
     return wrong_value("RedrivePolicy", text, reason)
 
 
-def _wrong_allow(reason: str) -> SqsError:
-    return SqsError(INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter RedriveAllowPolicy. Reason: {reason}")
+def _wrong_allow(text: str, reason: str) -> SqsError:
+    return wrong_value("RedriveAllowPolicy", text, f"Amazon SQS can't create the redrive allow policy. {reason}")
+
+
+def _unsupported_allow() -> SqsError:
+    said = "Amazon SQS can't create the redrive allow policy, as it\u2019s in an unsupported format."
+    return SqsError(INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter RedriveAllowPolicy. Reason: {said}")

@@ -120,7 +120,9 @@ def _system_attributes(door: Door, delivery: Delivery) -> dict[str, str]:
     if delivery.sequence >= 0:
         out["SequenceNumber"] = sequence_number(delivery.sequence)
     if delivery.deduplication_id:
-        out["MessageDeduplicationId"] = delivery.deduplication_id
+        # The service gives a dead letter its message id, so that letters with the same id do not repeat each other.
+        is_letter = bool(delivery.dead_letter_source) and delivery.sequence >= 0
+        out["MessageDeduplicationId"] = delivery.message_id if is_letter else delivery.deduplication_id
     if delivery.group:
         out["MessageGroupId"] = delivery.group
     if TRACE_HEADER in delivery.system:

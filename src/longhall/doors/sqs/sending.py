@@ -14,6 +14,7 @@ from longhall.doors.sqs.extensions import extended
 from longhall.doors.sqs.outgoing import ExtendedOutgoing
 from longhall.doors.sqs.text import digest_of_attributes, encode, is_binary
 from longhall.doors.sqs.wire.faults import (
+    EMPTY_VALUE,
     INVALID_CONTENTS,
     INVALID_PARAMETER,
     UNSUPPORTED,
@@ -35,6 +36,8 @@ _ALLOWED_CHARACTERS: Final = "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFF
 _RESERVED = re.compile(r"(?i)(aws|amazon)\.")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_NUMBER_MIN: Final = -1e128
+_NUMBER_MAX: Final = 1e126
 _TOKEN = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")  # Of groups, deduplication, attempts.
 
 
@@ -43,7 +46,9 @@ def outgoing(
 ) -> Outgoing:
     """The message to send. Raises SqsError."""
     if not request.message_body:
-        raise missing("MessageBody")
+        if isinstance(request, SendMessageRequest):
+            raise missing("MessageBody")
+        raise SqsError(EMPTY_VALUE, "The request must contain the parameter MessageBody.")
     body = request.message_body.encode() if caller.is_allowed_text else encode(request.message_body)
     if body is None:
         said = "Invalid characters found. Valid unicode characters are "
@@ -137,7 +142,9 @@ def _attributes(values: dict[str, AttributeValue]) -> dict[str, Attribute]:
 
 
 def _check_name(name: str) -> None:
-    if not 0 < len(name) <= ATTRIBUTE_NAME_LENGTH_MAX:
+    if not name:
+        raise SqsError(INVALID_PARAMETER, "The request must contain non-empty message (user) attribute names.")
+    if len(name) > ATTRIBUTE_NAME_LENGTH_MAX:
         said = f"Message (user) attribute names must be shorter than {ATTRIBUTE_NAME_LENGTH_MAX} Bytes"
         raise SqsError(INVALID_PARAMETER, said)
     if _NAME.fullmatch(name) is None:
@@ -154,13 +161,15 @@ def _check_name(name: str) -> None:
 def _attribute(name: str, value: AttributeValue) -> Attribute:
     data_type = value.data_type
     if not data_type:
-        raise SqsError(INVALID_PARAMETER, f"The message attribute '{name}' must contain non-empty attribute type.")
+        raise SqsError(
+            INVALID_PARAMETER, f"The message attribute '{name}' must contain non-empty message attribute type."
+        )
     if len(data_type) > ATTRIBUTE_NAME_LENGTH_MAX:
         said = f"Message (user) attribute types must be shorter than {ATTRIBUTE_NAME_LENGTH_MAX} Bytes"
         raise SqsError(INVALID_PARAMETER, said)
     if _TYPE.fullmatch(data_type) is None or encode(data_type) is None:
-        said = f"The message attribute '{name}' has an invalid message attribute type, the set of supported type "
-        raise SqsError(INVALID_PARAMETER, said + "prefixes is Binary, Number, and String.")
+        said = f"The type of message (user) attribute '{name}' is invalid. You must use only the following supported "
+        raise SqsError(INVALID_PARAMETER, said + "type prefixes: Binary, Number, String.")
     if value.string_list_values or value.binary_list_values:
         raise SqsError(UNSUPPORTED, "Message attribute list values in SendMessage operation are not supported.")
     if is_binary(data_type):
@@ -173,9 +182,17 @@ def _attribute(name: str, value: AttributeValue) -> Attribute:
     if encoded is None:
         said = f"Invalid characters found in the message (user) attribute '{name}'. Valid unicode characters are "
         raise SqsError(INVALID_PARAMETER, said + _ALLOWED_CHARACTERS)
-    if data_type.startswith("Number") and _NUMBER.fullmatch(value.string_value) is None:
-        raise SqsError(INVALID_PARAMETER, f"Can't cast the value of message (user) attribute '{name}' to a number.")
+    if data_type.startswith("Number"):
+        _check_number(name, value.string_value)
     return data_type, encoded
+
+
+def _check_number(name: str, text: str) -> None:
+    if _NUMBER.fullmatch(text) is None:
+        raise SqsError(INVALID_PARAMETER, f"Can't cast the value of message (user) attribute '{name}' to a number.")
+    if not _NUMBER_MIN <= float(text) <= _NUMBER_MAX:
+        said = f"Number attribute value {text[:200]} should be in range (-10**128..10**126)"
+        raise SqsError(INVALID_PARAMETER, said)
 
 
 def digest_of_system(request: SendMessageRequest | SendMessageBatchRequestEntry) -> str | None:

@@ -121,7 +121,7 @@ def refusal(action: str, form: bytes) -> Fault:
         b"QueueUrl=q&MessageBody=b&MessageBody.1=b",
         b"QueueUrl=q&MessageBody=b&MessageAttribute.x.Name=b",
         b"QueueUrl=q&MessageBody=b&MessageAttribute.1=b",
-        b"QueueUrl=q&MessageBody=b&MessageAttribute.1.Value.DataType=String",
+        b"QueueUrl=q&MessageBody=b&MessageAttribute.1.Name.a=b",
         b"QueueUrl=q&MessageBody=b&MessageAttribute.1.Name=b&MessageAttribute.1.Value=b",
         b"QueueUrl=q&MessageBody=b&MessageAttribute.999999.Name=b",
         b"QueueUrl=q&MessageBody=b&a.b.c.d.e.f.g.h.i.j=1",
@@ -131,6 +131,11 @@ def refusal(action: str, form: bytes) -> Fault:
 )
 def test_a_form_that_makes_no_sense_is_refused(form: bytes) -> None:
     assert refusal("SendMessage", form) is faults.MALFORMED_QUERY
+
+
+def test_an_attribute_of_a_form_needs_a_name() -> None:
+    for form in (b"MessageAttribute.1.Value.DataType=String", b"MessageAttribute.1.key=a"):
+        assert refusal("SendMessage", b"QueueUrl=q&MessageBody=b&" + form) is faults.INVALID_PARAMETER
 
 
 def test_wrong_types_and_missing_members_are_told_apart() -> None:
@@ -148,7 +153,7 @@ def test_wrong_types_and_missing_members_are_told_apart() -> None:
         b"null",
         b'"x"',
         b'{"QueueUrl": 1, "MessageBody": "b"}',
-        b'{"QueueUrl": null, "MessageBody": "b"}',
+        b'{"QueueUrl": "q", "MessageBody": "b", "MessageAttributes": {"a": null}}',
         b'{"QueueUrl": "q", "MessageBody": "b", "DelaySeconds": "1"}',
         b'{"QueueUrl": "q", "MessageBody": "b", "DelaySeconds": 1.5}',
         b'{"QueueUrl": "q", "MessageBody": "b", "DelaySeconds": true}',
@@ -165,10 +170,11 @@ def test_json_that_makes_no_sense_is_refused(body: bytes) -> None:
     assert caught.value.fault is faults.MALFORMED
 
 
-def test_a_missing_member_is_named() -> None:
+@pytest.mark.parametrize("body", [b'{"QueueUrl": "q"}', b'{"QueueUrl": "q", "MessageBody": null}'])
+def test_a_missing_member_is_named(body: bytes) -> None:
     with pytest.raises(SqsError, match="parameter MessageBody"):
-        json.decode_request("SendMessage", b'{"QueueUrl": "q"}')
-    with pytest.raises(SqsError, match=r"parameter Entries\[0\].Id") as caught:
+        json.decode_request("SendMessage", body)
+    with pytest.raises(SqsError, match=r"parameter DeleteMessageBatchRequestEntry.1.Id") as caught:
         json.decode_request("DeleteMessageBatch", b'{"QueueUrl": "q", "Entries": [{"ReceiptHandle": "r"}]}')
     assert caught.value.fault is faults.MISSING_PARAMETER
 

@@ -33,9 +33,6 @@ def receive_message(door: Door, view: QueueView, request: ReceiveMessageRequest,
     attempt_id = request.receive_request_attempt_id or ""
     if attempt_id:
         check_token("ReceiveRequestAttemptId", attempt_id)
-        if not view.settings.fifo:
-            reason = "The request includes a parameter that is not valid for this queue type."
-            raise wrong_value("ReceiveRequestAttemptId", attempt_id, reason)
     weights = weights_in(request.message_attribute_names, view.name) if request.message_attribute_names else None
     if weights:
         if attempt_id:
@@ -54,7 +51,7 @@ def receive_message(door: Door, view: QueueView, request: ReceiveMessageRequest,
         1 if count_max is None else count_max,
         -1 if wait_s is None else wait_s * 1000,
         -1 if lease_s is None else lease_s * 1000,
-        attempt_id,
+        attempt_id if view.settings.fifo else "",  # Frameworks send one to every queue; the service ignores it then.
         wanted.filter,
         False,
     )

@@ -40,7 +40,7 @@ class SqsError(Exception):
 BATCH_IDS_NOT_DISTINCT: Final = Fault("BatchEntryIdsNotDistinct", _AWS + "BatchEntryIdsNotDistinct")
 BATCH_TOO_LONG: Final = Fault("BatchRequestTooLong", _AWS + "BatchRequestTooLong")
 EMPTY_BATCH: Final = Fault("EmptyBatchRequest", _AWS + "EmptyBatchRequest")
-INVALID_ADDRESS: Final = Fault("InvalidAddress", "InvalidAddress")
+INVALID_ADDRESS: Final = Fault("InvalidAddress", "InvalidAddress", 404)
 INVALID_ATTRIBUTE_NAME: Final = Fault("InvalidAttributeName", "InvalidAttributeName")
 INVALID_ATTRIBUTE_VALUE: Final = Fault("InvalidAttributeValue", "InvalidAttributeValue")
 INVALID_BATCH_ID: Final = Fault("InvalidBatchEntryId", _AWS + "InvalidBatchEntryId")
@@ -52,7 +52,7 @@ KMS_DISABLED: Final = Fault("KmsDisabled", "KMS.DisabledException")
 KMS_INVALID_KEY_USAGE: Final = Fault("KmsInvalidKeyUsage", "KMS.InvalidKeyUsageException")
 KMS_INVALID_STATE: Final = Fault("KmsInvalidState", "KMS.InvalidStateException")
 KMS_NOT_FOUND: Final = Fault("KmsNotFound", "KMS.NotFoundException")
-KMS_OPT_IN_REQUIRED: Final = Fault("KmsOptInRequired", "KMS.OptInRequired")
+KMS_OPT_IN_REQUIRED: Final = Fault("KmsOptInRequired", "KMS.OptInRequired", 403)
 KMS_THROTTLED: Final = Fault("KmsThrottled", "KMS.ThrottlingException")
 NOT_IN_FLIGHT: Final = Fault("MessageNotInflight", _AWS + "MessageNotInflight")
 OVER_LIMIT: Final = Fault("OverLimit", "OverLimit", 403)
@@ -61,7 +61,7 @@ QUEUE_DELETED_RECENTLY: Final = Fault("QueueDeletedRecently", _AWS + "QueueDelet
 NO_SUCH_QUEUE: Final = Fault("QueueDoesNotExist", _AWS + "NonExistentQueue")
 NO_SUCH_QUEUE_MESSAGE: Final = "The specified queue does not exist."
 QUEUE_EXISTS: Final = Fault("QueueNameExists", "QueueAlreadyExists")
-INVALID_RECEIPT: Final = Fault("ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid")
+INVALID_RECEIPT: Final = Fault("ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid", 404)
 THROTTLED: Final = Fault("RequestThrottled", "RequestThrottled", 403)
 NO_SUCH_RESOURCE: Final = Fault("ResourceNotFoundException", "ResourceNotFoundException", 404)
 TOO_MANY_ENTRIES: Final = Fault("TooManyEntriesInBatchRequest", _AWS + "TooManyEntriesInBatchRequest")
@@ -69,6 +69,7 @@ UNSUPPORTED: Final = Fault("UnsupportedOperation", _AWS + "UnsupportedOperation"
 
 # Errors that all AWS services have.
 ACCESS_DENIED: Final = Fault("AccessDeniedException", "AccessDenied", 403)
+EMPTY_VALUE: Final = Fault("EmptyValue", "EmptyValue")  # Of an entry of a batch.
 EXPIRED: Final = Fault("RequestExpired", "RequestExpired")
 INCOMPLETE_SIGNATURE: Final = Fault("IncompleteSignature", "IncompleteSignature")
 INTERNAL: Final = Fault("InternalFailure", "InternalFailure", 500, sender=False)

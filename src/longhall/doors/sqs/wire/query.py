@@ -2,6 +2,7 @@
 
     Action=SendMessage&MessageBody=hi&MessageAttribute.1.Name=a&MessageAttribute.1.Value.StringValue=b&...
 
+A list or a map of one element may come without the number: Attribute.Name=DelaySeconds&Attribute.Value=5.
 The dots in the names make the form a tree, which is decoded by the request's type, so both protocols give the same
 structures. Every size is bounded by the bytes of the form and by FIELDS_MAX; depth by DEPTH_MAX.
 """
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import inspect
 
 from longhall.doors.sqs.wire.actions import ACTIONS
-from longhall.doors.sqs.wire.faults import MALFORMED_QUERY, SqsError
+from longhall.doors.sqs.wire.faults import INVALID_PARAMETER, MALFORMED_QUERY, SqsError
 from longhall.doors.sqs.wire.json import refusal
 from longhall.doors.sqs.wire.names import KEY_NAMES, flat_name
 from longhall.doors.sqs.wire.requests import Request
@@ -23,6 +24,8 @@ from longhall.doors.sqs.wire.requests import Request
 FIELDS_MAX: Final = 2048  # Ten entries with ten attributes of three fields each need 360.
 DEPTH_MAX: Final = 8
 INDEX_DIGITS_MAX: Final = 5
+
+_ATTRIBUTES: Final = frozenset({"MessageAttribute", "MessageSystemAttribute"})
 
 Tree = dict[str, "Tree | str"]
 
@@ -45,7 +48,7 @@ def decode_request(action: str, pairs: list[tuple[str, str]]) -> Request:
         plain = _read_struct(kind, _grow(pairs), action)
         return msgspec.convert(plain, ACTIONS[action].request, strict=False)
     except msgspec.ValidationError as error:
-        raise refusal(error) from None
+        raise refusal(action, error) from None
 
 
 def _malformed(name: str) -> SqsError:
@@ -110,7 +113,11 @@ def _items(name: str, node: Tree | str) -> list[Tree | str]:
 def _read_map(kind: inspect.DictType, name: str, node: Tree | str, action: str) -> dict[str, object]:
     out: dict[str, object] = {}
     key_name = KEY_NAMES.get(name, "Name")
+    if isinstance(node, dict) and isinstance(node.get(key_name), str):
+        node = {"1": node}  # A map of one may come without a number.
     for item in _items(name, node):
+        if isinstance(item, dict) and key_name not in item and name in _ATTRIBUTES:
+            raise SqsError(INVALID_PARAMETER, "The request must contain non-empty message attribute name.")
         if isinstance(item, str) or not isinstance(key := item.get(key_name), str) or key in out:
             raise _malformed(f"{name}.N.{key_name}")
         out[key] = _read(kind.value_type, name, item.get("Value", {}), action)

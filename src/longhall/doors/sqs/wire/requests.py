@@ -17,7 +17,7 @@ class Request(msgspec.Struct, kw_only=True, rename="pascal", gc=False):
 class AttributeValue(Request):
     """The value of a message attribute: a string or bytes, and its type."""
 
-    data_type: str
+    data_type: str = ""  # An attribute without a type is refused by `sending`, in the words of the service.
     string_value: str | None = None
     binary_value: bytes | None = None
     string_list_values: list[str] | None = None
