@@ -28,6 +28,9 @@ from tests.clients.serving import served
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
+# Clients that could not log in are kept, and try again: too many failures shut out the address.
+SLOW = {"reconnect.backoff.ms": 10_000, "reconnect.backoff.max.ms": 60_000}
+
 # Clients that could not log in call back while they are collected, in the midst of whatever runs then.
 _kept: list[Any] = []
 
@@ -109,7 +112,7 @@ def test_librdkafka_is_refused_with_a_wrong_password_and_without_a_login(
     node, administrator = secured
     administrator.add_user(f"refused-{mechanism}")
     errors: list[Any] = []
-    settings = sasl(node, f"refused-{mechanism}", "wrong password", mechanism) | {"error_cb": errors.append}
+    settings = sasl(node, f"refused-{mechanism}", "wrong password", mechanism) | {"error_cb": errors.append} | SLOW
     wrong = admin_of(settings)
     with pytest.raises(KafkaException):
         wrong.list_topics(timeout=3)
@@ -185,7 +188,7 @@ def test_a_rotation_overlaps_and_ends(secured: tuple[Node, Administrator]) -> No
     assert admin_of(sasl(node, "rotated", "a third password")).list_topics(timeout=10)
     for password in (PASSWORD, "a second password"):
         with pytest.raises(KafkaException):
-            admin_of(sasl(node, "rotated", password)).list_topics(timeout=2)
+            admin_of(sasl(node, "rotated", password) | SLOW).list_topics(timeout=2)
 
 
 def test_a_disabled_user_is_cut_off_and_comes_back(secured: tuple[Node, Administrator]) -> None:

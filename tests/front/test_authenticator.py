@@ -206,6 +206,20 @@ def test_the_time_of_a_shut_out_grows_and_ends() -> None:
     assert failed.is_shut_out(HERE, "bob", 41)
 
 
+def test_a_user_who_has_logged_in_is_not_shut_out_for_others() -> None:
+    failed = FailedLogins()
+    failed.note_login("x", HERE, "alice")
+    for number in range(FREE_FAILURES_OF_ADDRESS):
+        failed.note_failure("x", HERE, f"user {number}", 40)
+    assert failed.is_shut_out(HERE, "bob", 41)
+    assert failed.is_shut_out(HERE, "", 41), "a token has no user"
+    assert not failed.is_shut_out(HERE, "alice", 41)
+    assert failed.is_shut_out("192.0.2.9", "alice", 41) == failed.is_shut_out("192.0.2.9", "bob", 41)
+    for _ in range(FREE_FAILURES):
+        failed.note_failure("x", HERE, "alice", 42)
+    assert failed.is_shut_out(HERE, "alice", 43), "for failures of its own"
+
+
 def test_a_network_of_ipv6_counts_as_one_address() -> None:
     failed = FailedLogins()
     for number in range(FREE_FAILURES):

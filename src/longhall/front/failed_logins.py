@@ -3,7 +3,9 @@
 Failures are counted for each user at an address, and for the address as a whole with a higher bound, so that a client
 with a wrong password does not lock out its neighbours behind the same address. Beyond the bound logins are refused
 without a look at the password, for a time that doubles with each further failure. A login that was right before is
-recognised by its keyed hash (`front/authenticator.py`) and never shut out.
+recognised by its keyed hash (`front/authenticator.py`) and never shut out. A user that has logged in from an address is
+not shut out for the failures of other users there: a few clients with outdated passwords, which retry for ever, would
+shut out every neighbour.
 
 An IPv6 client usually has a network of 64 bits to itself and can take a new address for each try, so the network counts
 in the place of the address. A name is remembered up to the length that users and access keys may have: a stranger must
@@ -35,13 +37,15 @@ class FailedLogins:
         self.failed: Counter[str] = Counter()
         self.shut_out: Counter[str] = Counter()  # Refused unseen.
         self._failures: dict[tuple[str, str], tuple[int, int]] = {}  # Count and last time, in the order of that time.
+        self._proven: dict[tuple[str, str], None] = {}  # Address and user of successful logins, the oldest first.
 
     def is_shut_out(self, address: str, user: str, now_ms: int) -> bool:
         """True if a login is refused unseen. Without a user, as with a token, only those of the address count."""
         source = _source(address)
-        if user and self._is_over((source, user[:NAME_CHARACTERS_MAX]), FREE_FAILURES, now_ms):
+        login = source, user[:NAME_CHARACTERS_MAX]
+        if user and self._is_over(login, FREE_FAILURES, now_ms):
             return True
-        return self._is_over((source, ""), FREE_FAILURES_OF_ADDRESS, now_ms)
+        return login not in self._proven and self._is_over((source, ""), FREE_FAILURES_OF_ADDRESS, now_ms)
 
     def _is_over(self, key: tuple[str, str], free: int, now_ms: int) -> bool:
         count, last_ms = self._failures.get(key, (0, 0))
@@ -66,7 +70,13 @@ class FailedLogins:
     def note_login(self, door: str, address: str, user: str) -> None:
         """A login has succeeded."""
         self.logins[door] += 1
-        self._failures.pop((_source(address), user[:NAME_CHARACTERS_MAX]), None)
+        login = _source(address), user[:NAME_CHARACTERS_MAX]
+        self._failures.pop(login, None)
+        if user:
+            self._proven.pop(login, None)
+            self._proven[login] = None
+            if len(self._proven) > REMEMBERED_MAX:
+                del self._proven[next(iter(self._proven))]
 
 
 def _source(address: str) -> str:
