@@ -42,8 +42,6 @@ async def handle(
 def _fault(user: str, changes: list[Change]) -> tuple[int, str] | None:
     if not user:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
-    if len({change.mechanism for change in changes}) != len(changes):
-        return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
     for change in changes:
         if change.mechanism not in _SALTED_BYTES:
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
@@ -57,6 +55,8 @@ def _fault(user: str, changes: list[Change]) -> tuple[int, str] | None:
                     ErrorCode.UNACCEPTABLE_CREDENTIAL,
                     "The salted password does not have the size of the mechanism's hash",
                 )
+    if len({change.mechanism for change in changes}) != len(changes):
+        return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
     return None
 
 
