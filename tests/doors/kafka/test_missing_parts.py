@@ -23,6 +23,10 @@ from longhall.doors.kafka.wire.messages.offsets import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
+from longhall.doors.kafka.wire.messages.scram_users import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsRequestUpsertion,
+)
 from longhall.doors.kafka.wire.messages.share_offsets import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
@@ -47,11 +51,13 @@ from longhall.doors.kafka.wire.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from longhall.doors.kafka.wire.messages.versions import ApiVersionsRequest
 from tests.doors.kafka.asking import ask, produce
 from tests.doors.two_nodes import LEADER, two_nodes
 
 INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, INVALID_CONFIG = 23, 25, 35, 40
 UNKNOWN_TOPIC, INVALID_TOPIC, INVALID_GROUP_ID, INVALID_REQUEST, UNKNOWN_TOPIC_ID = 3, 17, 24, 42, 100
+UNACCEPTABLE_CREDENTIAL = 93
 
 
 async def test_a_deleted_topic_is_named_by_its_name_or_by_its_id(tmp_path: Path) -> None:
@@ -140,6 +146,23 @@ async def test_quotas_of_an_unknown_entity_are_not_supported(tmp_path: Path) -> 
         component = DescribeClientQuotasRequestComponent(entity_type="planet", match_type=2, match=None)
         answer = await ask(two.leader, DescribeClientQuotasRequest(components=[component]), 1)
         assert (answer.error_code, answer.entries) == (UNSUPPORTED_VERSION, None)
+
+
+async def test_a_salted_password_has_any_size_but_none(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        for salted, code in ((b"my-salted-password", 0), (b"", UNACCEPTABLE_CREDENTIAL)):
+            put = AlterUserScramCredentialsRequestUpsertion(
+                name="u", mechanism=2, iterations=4096, salt=b"my-salt", salted_password=salted
+            )
+            answer = await ask(two.leader, AlterUserScramCredentialsRequest(upsertions=[put]), 0)
+            assert [row.error_code for row in answer.results] == [code]
+
+
+async def test_the_versions_say_that_there_are_share_groups(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        answer = await ask(two.leader, request, 4)
+        assert ("share.version", 1) in [(row.name, row.max_version_level) for row in answer.finalized_features]
 
 
 async def test_an_epoch_before_all_records_ended_where_the_log_begins(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from longhall.errors import Code
 from longhall.names import STORED_FORM
 
 GROUP_VERSION = "group.version"  # Version 1 has the consumer group protocol.
+SHARE_VERSION = "share.version"  # Version 1 has share groups.
 TRANSACTION_VERSION = "transaction.version"
 NAMED_FROM: Final = 3
 
@@ -35,12 +36,14 @@ def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsRe
     # Version 2 of transactions raises the epoch at the end of each; clients use it only if it is announced.
     response.supported_features = [
         ApiVersionsResponseSupportedFeature(name=GROUP_VERSION, min_version=0, max_version=1),
+        ApiVersionsResponseSupportedFeature(name=SHARE_VERSION, min_version=0, max_version=1),
         ApiVersionsResponseSupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2),
         ApiVersionsResponseSupportedFeature(name=STORED_FORM, min_version=0, max_version=1),
     ]
     response.finalized_features_epoch = 1
     response.finalized_features = [
         ApiVersionsResponseFinalizedFeature(name=GROUP_VERSION, max_version_level=1, min_version_level=1),
+        ApiVersionsResponseFinalizedFeature(name=SHARE_VERSION, max_version_level=1, min_version_level=1),
         ApiVersionsResponseFinalizedFeature(name=TRANSACTION_VERSION, max_version_level=2, min_version_level=2),
         ApiVersionsResponseFinalizedFeature(name=STORED_FORM, max_version_level=1, min_version_level=1),
     ]
