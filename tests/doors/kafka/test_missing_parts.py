@@ -16,9 +16,12 @@ from longhall.doors.kafka.wire.messages.cluster import (
     MetadataRequestTopic,
 )
 from longhall.doors.kafka.wire.messages.commits import OffsetDeleteRequest
-from longhall.doors.kafka.wire.messages.group_admin import ListGroupsRequest
+from longhall.doors.kafka.wire.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
 from longhall.doors.kafka.wire.messages.groups import SyncGroupRequest
 from longhall.doors.kafka.wire.messages.offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
@@ -35,6 +38,9 @@ from longhall.doors.kafka.wire.messages.share_offsets import (
 )
 from longhall.doors.kafka.wire.messages.storage import DescribeLogDirsRequest
 from longhall.doors.kafka.wire.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestAssignment,
+    CreatePartitionsRequestTopic,
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
@@ -57,7 +63,7 @@ from tests.doors.two_nodes import LEADER, two_nodes
 
 INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, INVALID_CONFIG = 23, 25, 35, 40
 UNKNOWN_TOPIC, INVALID_TOPIC, INVALID_GROUP_ID, INVALID_REQUEST, UNKNOWN_TOPIC_ID = 3, 17, 24, 42, 100
-UNACCEPTABLE_CREDENTIAL = 93
+INVALID_PARTITIONS, GROUP_ID_NOT_FOUND, UNACCEPTABLE_CREDENTIAL = 37, 69, 93
 
 
 async def test_a_deleted_topic_is_named_by_its_name_or_by_its_id(tmp_path: Path) -> None:
@@ -163,6 +169,34 @@ async def test_the_versions_say_that_there_are_share_groups(tmp_path: Path) -> N
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         answer = await ask(two.leader, request, 4)
         assert ("share.version", 1) in [(row.name, row.max_version_level) for row in answer.finalized_features]
+        assert ("share.version", 0) in [(row.name, row.min_version) for row in answer.supported_features]
+        older = await ask(two.leader, request, 3)
+        assert (len(older.finalized_features), older.supported_features) == (len(answer.finalized_features), [])
+
+
+async def test_negative_timestamps_have_a_meaning_from_a_version_on(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        await create_topic(two.leader.hall, LEADER, "t", {})
+        for timestamp, version, code in ((-3, 6, UNSUPPORTED_VERSION), (-3, 7, 0), (-7, 11, UNSUPPORTED_VERSION)):
+            part = ListOffsetsRequestPartition(partition_index=0, timestamp=timestamp)
+            topic = ListOffsetsRequestTopic(name="t", partitions=[part])
+            answer = await ask(two.leader, ListOffsetsRequest(topics=[topic]), version)
+            assert answer.topics[0].partitions[0].error_code == code
+
+
+async def test_too_few_partitions_are_refused_before_their_assignment(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        await create_topic(two.leader.hall, LEADER, "t", {})
+        assignment = CreatePartitionsRequestAssignment(broker_ids=[99])
+        topic = CreatePartitionsRequestTopic(name="t", count=1, assignments=[assignment])
+        answer = await ask(two.leader, CreatePartitionsRequest(topics=[topic], timeout_ms=1000), 3)
+        assert answer.results[0].error_code == INVALID_PARTITIONS
+
+
+async def test_a_group_that_is_deleted_twice_in_a_request_has_one_answer(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        answer = await ask(two.leader, DeleteGroupsRequest(groups_names=["a", "a"]), 2)
+        assert [(row.group_id, row.error_code) for row in answer.results] == [("a", GROUP_ID_NOT_FOUND)]
 
 
 async def test_an_epoch_before_all_records_ended_where_the_log_begins(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> Create
 
 async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bool, tenant: str) -> CreatedTopic:
     valueless = [config.name for config in topic.configs if config.value is None]
-    if valueless:
+    if valueless and door.hall.topic(topic.name) is None:
         reason = f"Null value not supported for topic configs: {','.join(valueless)}"
         raise LonghallError(Code.INVALID_CONFIGURATION, reason)
     given = {config.name: config.value for config in topic.configs if config.value is not None}
