@@ -41,7 +41,7 @@ def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsRe
         ApiVersionsResponseSupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2),
         ApiVersionsResponseSupportedFeature(name=STORED_FORM, min_version=0, max_version=1),
     ]
-    # Java clients of version 3 fail at a feature whose least version is 0.
+    # Java clients that ask in version 3 fail at a feature whose least version is 0.
     response.supported_features = features if call.header.version >= FEATURES_FROM_0 else []
     response.finalized_features_epoch = 1
     response.finalized_features = [
