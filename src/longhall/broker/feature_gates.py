@@ -23,7 +23,7 @@
               the groups of their queues; topics in groups may have to be archived; the log has notes of usage;
               partitions may move between replication groups: topics have move records
     level 9   queues in replication groups move, grow, and take part in transactions; segments of quiet partitions are
-              closed by an event; nodes may have the roles metadata and storage
+              closed by an event; nodes may have the roles metadata and storage; users may be dormant
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
