@@ -125,6 +125,12 @@ def test_configuration_is_described_and_altered(admin: AdminClient, make_topic: 
     assert refusal(admin.incremental_alter_configs([resource])) == "INVALID_CONFIG"
 
 
+def test_the_default_of_replicas_in_sync_is_that_of_all_brokers(admin: AdminClient, topic: str) -> None:
+    shown = config_of(admin, topic)
+    assert not shown["min.insync.replicas"].is_default  # As in Kafka 4.1 and newer.
+    assert ConfigSource(shown["min.insync.replicas"].source).name == "DYNAMIC_DEFAULT_BROKER_CONFIG"
+
+
 def test_the_broker_describes_its_configuration(admin: AdminClient) -> None:
     (broker,) = list(admin.list_topics(timeout=10).brokers)[:1]
     config = result(admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]))

@@ -23,7 +23,7 @@
               the groups of their queues; topics in groups may have to be archived; the log has notes of usage;
               partitions may move between replication groups: topics have move records
     level 9   queues in replication groups move, grow, and take part in transactions; segments of quiet partitions are
-              closed by an event; nodes may have the roles metadata and storage
+              closed by an event; nodes may have the roles metadata and storage; users may be dormant
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -80,6 +80,7 @@ GROUP_SETTLES_LEVEL: Final = 9  # Transactions that settle messages of queues in
 SEGMENT_CLOSED_LEVEL: Final = 9  # The event that closes an active segment.
 TENANT_SEALING_LEVEL: Final = 9  # Tenants whose queues and topics are sealed without further word.
 ENDED_SESSIONS_LEVEL: Final = 9  # Sessions of browsers that have logged out, in the directory.
+DORMANT_USERS_LEVEL: Final = 9  # Users because of whom no door asks for logins: an older node would ask.
 GROUP_GROWTH_LEVEL: Final = 9  # Queues that grow in other replication groups.
 SPREAD_LEVEL: Final = 9  # Queues that AMQP declared are spread by default.
 ROLES_LEVEL: Final = 9  # Nodes that never get a replica of the hall although they store wings.
@@ -122,6 +123,11 @@ def check_tenant_sealing(hall: Hall) -> None:
     """Raises NOT_READY for a tenant's master key below its feature level: an older node creates queues in clear."""
     if hall.replica is not None and hall.feature_level < TENANT_SEALING_LEVEL:
         raise _too_low(hall, Code.NOT_READY, "sealing by default needs", TENANT_SEALING_LEVEL)
+
+
+def may_keep_dormant_users(hall: Hall) -> bool:
+    """True if the directory may have dormant users."""
+    return hall.replica is None or hall.feature_level >= DORMANT_USERS_LEVEL
 
 
 def may_end_sessions(hall: Hall) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, final
 
 from longhall.client.connection import REQUEST_TIMEOUT_MS
 from longhall.client.refusals import Refused, check
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from longhall.client.hall import Hall
 
 _R = TypeVar("_R", bound=Message)
+_SHARED: Final = (ConfigSource.DEFAULT, ConfigSource.ALL_BROKERS)
 
 
 class Setting(NamedTuple):
-    """One entry of a topic's or broker's configuration."""
+    """One entry of a topic's or broker's configuration; a default is a value that all brokers share."""
 
     name: str
     value: str | None
@@ -111,7 +112,7 @@ class Topics:
             return result
 
         return [
-            Setting(row.name, row.value, row.config_source == ConfigSource.DEFAULT, row.read_only, row.is_sensitive)
+            Setting(row.name, row.value, row.config_source in _SHARED, row.read_only, row.is_sensitive)
             for row in (await self._hall.persist(attempt)).configs
         ]
 

@@ -56,6 +56,9 @@ class User(msgspec.Struct, array_like=True, frozen=True):
     created_ms: int = 0
     scram: tuple[ScramKey, ...] = ()
     changed_ms: int = 0  # Of the credentials; also the time of disabling.
+    dormant: bool = (
+        False  # Made by Kafka's SCRAM requests before there was an administrator: no door asks because of it.
+    )
 
     def keys_of(self, mechanism: str, now_ms: int) -> list[ScramKey]:
         """The valid keys of a mechanism, the newest first."""
@@ -92,6 +95,7 @@ class Accounts:
     def __init__(self) -> None:
         self.tenants: dict[str, Tenant] = {}
         self.users: dict[str, User] = {}
+        self.awake: set[str] = set()  # The users because of which doors ask for logins: those that are not dormant.
         self.access_keys: dict[str, AccessKey] = {}
         self.tokens: dict[str, Token] = {}
 
@@ -109,13 +113,20 @@ class Accounts:
                 case "tenant":
                     self.tenants[entry.name] = _tenants.decode(entry.value)
                 case "user":
-                    self.users[entry.name] = _users.decode(entry.value)
+                    self._put_user(entry.name, _users.decode(entry.value))
                 case "access-key":
                     self.access_keys[entry.name] = _access_keys.decode(entry.value)
                 case _:
                     self.tokens[entry.name] = _tokens.decode(entry.value)
         except msgspec.MsgspecError:
             self.remove(entry.kind, entry.name)
+
+    def _put_user(self, name: str, user: User) -> None:
+        self.users[name] = user
+        if user.dormant:
+            self.awake.discard(name)
+        else:
+            self.awake.add(name)
 
     def remove(self, kind: str, name: str) -> None:
         """Forget an entry."""
@@ -124,6 +135,7 @@ class Accounts:
                 self.tenants.pop(name, None)
             case "user":
                 self.users.pop(name, None)
+                self.awake.discard(name)
             case "access-key":
                 self.access_keys.pop(name, None)
             case "token":

@@ -125,7 +125,7 @@ class Authenticator:
     @property
     def has_users(self) -> bool:
         """True if clients can be expected to log in: there are users, or it is not known yet whether there are."""
-        return bool(self.directory.accounts.users) or not self.directory.known
+        return bool(self.directory.accounts.awake) or not self.directory.known
 
     def _check_known(self) -> None:
         """Raises NOT_READY while this process does not know the users: a refusal would be wrong, and final."""

@@ -352,7 +352,7 @@ class Node:
 
 def _authenticates(directory: Directory, mode: str) -> bool:
     """True if permissions count: clients log in as users, or it is not known yet whether there are any."""
-    return mode == REQUIRED or (mode != NONE and (bool(directory.accounts.users) or not directory.known))
+    return mode == REQUIRED or (mode != NONE and (bool(directory.accounts.awake) or not directory.known))
 
 
 def _guard_of(

@@ -7,6 +7,7 @@ their protocols' names; `addresses` tells where each listens, once it is open.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, NamedTuple, final
@@ -81,7 +82,7 @@ class MessageDoors:
         service.share(FairCalls(fairness, loop.time, loop.call_later))
         door = Door(
             *broker,
-            settings.data,
+            os.path.abspath(settings.data),
             broker_settings(settings),
             service,
             front.guard,

@@ -5,6 +5,7 @@ Pure: nothing here opens, starts or checks anything.
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from longhall.broker.options import HallOptions
@@ -127,7 +128,7 @@ def broker_settings(settings: Settings) -> dict[str, str]:
         "log.cleaner.backoff.ms": str(settings.cleaner.interval_ms),
         "log.cleaner.min.cleanable.ratio": str(settings.cleaner.dirty_ratio),
         "producer.id.expiration.ms": str(settings.producer_expiry_ms),
-        "log.dirs": settings.data,
+        "log.dirs": os.path.abspath(settings.data),
         "longhall.durability": settings.durability,
         **(shared if settings.coordinator is not None else {}),
     }

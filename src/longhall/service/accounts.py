@@ -13,7 +13,12 @@ from typing import Final, final
 
 import msgspec
 
-from longhall.broker.feature_gates import check_directory, check_tenant_sealing, may_end_sessions
+from longhall.broker.feature_gates import (
+    check_directory,
+    check_tenant_sealing,
+    may_end_sessions,
+    may_keep_dormant_users,
+)
 from longhall.broker.hall import Hall
 from longhall.broker.topic_administration import commit_event, must_lead
 from longhall.broker.waiting import committed
@@ -186,7 +191,10 @@ class AccountService(DirectoryObserver):
         user = self._user(op.name)
         if not op.administrator:
             self._check_last(op.name, caller)
-        await self._commit([entry_of(op.name, msgspec.structs.replace(user, administrator=op.administrator))])
+        changed = msgspec.structs.replace(
+            user, administrator=op.administrator, dormant=user.dormant and not op.administrator
+        )
+        await self._commit([entry_of(op.name, changed)])
 
     async def _remove_user(self, op: ops.RemoveUser, caller: Caller) -> None:
         self._user(op.name)
@@ -227,8 +235,10 @@ class AccountService(DirectoryObserver):
             if user is None or not user.keys_of(mechanism, now_ms):
                 raise LonghallError(Code.UNKNOWN_ENTRY, "Attempt to delete a user credential that does not exist")
         if user is None:
-            self._check_first(caller)
-            user = User(DEFAULT_TENANT, created_ms=now_ms)
+            dormant = not self._accounts.awake and not caller.kind and may_keep_dormant_users(self._hall)
+            if not dormant:
+                self._check_first(caller)
+            user = User(DEFAULT_TENANT, created_ms=now_ms, dormant=dormant)
         replaced = {*op.removed, *(key.mechanism for key in op.put)}
         await self._put_scram(op.name, user, [*_ended(user.scram, replaced, 0, now_ms), *op.put])
 
@@ -238,7 +248,7 @@ class AccountService(DirectoryObserver):
 
     def _check_first(self, caller: Caller) -> None:
         """Refuse a first user that could not add others: nobody else can log in from then on."""
-        if not self._accounts.users and not caller.kind:
+        if not self._accounts.awake and not caller.kind:
             raise LonghallError(Code.INVALID_REQUEST, "the first user must be an administrator")
 
     def _check_last(self, name: str, caller: Caller) -> None:

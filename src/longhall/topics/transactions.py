@@ -89,6 +89,8 @@ class Transactions:
         """AddPartitionsToTxn and AddOffsetsToTxn, and the implicit additions by Produce and TxnOffsetCommit of newer
         clients.
         """
+        if not transactional_id:
+            return Decision(code=Code.INVALID_REQUEST)
         transaction = self._transactions.get(transactional_id)
         code = check(transaction, producer_id, producer_epoch)
         if transaction is None or code is not None:
@@ -140,6 +142,8 @@ class Transactions:
 
     def decide_end(self, request: EndRequest, now_ms: int) -> Decision:
         """Commit or abort. A repeated request is recognised and gets the same answer."""
+        if not request.transactional_id:
+            return Decision(code=Code.INVALID_REQUEST)
         transaction = self._transactions.get(request.transactional_id)
         if transaction is None:
             return Decision(code=Code.INVALID_PRODUCER_MAPPING)

@@ -212,6 +212,20 @@ async def test_a_group_has_a_bound_of_records_under_way(tmp_path: Path) -> None:
             assert await member.acquire(**strict) == [(100, 109, 1)]
 
 
+async def test_the_rest_of_a_batch_is_not_locked_beyond_the_bound(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        node = two.leader
+        await create_topic(node.hall, LEADER, "t", {})
+        given = {"share.auto.offset.reset": "earliest", "share.partition.max.record.locks": "100"}
+        await configure_group(node.kafka_door.coordinator, "g", given)
+        records = build_batch([Record(-1, node.hall.time.now_ms(), None, b"x", ()) for _ in range(150)])
+        assert await produce(node, ("t", 0), records=records) == [0]
+        async with member_of(node, "t") as member:
+            assert await member.acquire(max_records=500) == [(0, 99, 1)]
+            assert await member.acknowledge(_of(0, 99, ACCEPT)) == 0
+            assert await member.acquire(max_records=500) == [(100, 149, 1)]
+
+
 async def test_the_defaults_of_share_groups_are_shown(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         wanted = {

@@ -37,7 +37,7 @@ DELIVERIES_SHOWN_MAX: Final = 32_767  # The protocol has 16 bits for the count.
 @final
 class Wanted:
     """What a member asks for. With `is_strict` it gets at most `records_max`; else whole batches. Without `may_scan` it
-    gets only messages that were delivered before.
+    gets only messages that were delivered before. `room` is how many more records of the partition the group may lock.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Wanted:
         is_strict: bool,
         consumer: str,
         may_scan: bool = True,
+        room: int = NO_LIMIT,
     ) -> None:
         self.records_max = records_max
         self.bytes_max = min(bytes_max, FETCH_BYTES_MAX)
@@ -55,6 +56,7 @@ class Wanted:
         self.is_strict = is_strict
         self.consumer = consumer
         self.may_scan = may_scan
+        self.room = room
 
 
 @final
@@ -122,7 +124,8 @@ async def _deliver(
                 break  # It cannot be read at the moment, so nobody gets it.
         if not wanted.is_strict and header.next_offset > given[-1].candidate.offset + 1:
             last, until = given[-1].candidate.offset, header.next_offset
-            given = [*given, *_rest_of_batch(hall, queue, partition, wanted, lock_ms, holding, last, until)]
+            room = wanted.room - len(given)
+            given = [*given, *_rest_of_batch(hall, queue, partition, wanted, lock_ms, holding, last, until, room)]
         first = at
         while at < len(given) and given[at].candidate.offset < header.next_offset:
             at += 1
@@ -144,12 +147,15 @@ def _rest_of_batch(
     holding: Holding,
     last: int,
     until: int,
+    room: int,
 ) -> list[Given]:
-    """Lease the rest of the last batch, from `last` to `until` (both exclusive), which the client gets anyway."""
+    """Lease the rest of the last batch, from `last` to `until` (both exclusive), which the client gets anyway; at most
+    `room` messages of it.
+    """
     lane = partition.lane
     if queue.removed or lane not in queue.queue.state.lanes or not wanted.may_scan:
         return []
-    count = until - queue.queue.cursor(lane).scan
+    count = min(until - queue.queue.cursor(lane).scan, room)
     if count <= 0:
         return []
     outcome = decide_delivery(hall, queue, count, lock_ms, None, wanted.consumer, lane, until)

@@ -95,9 +95,9 @@ async def _acquire(hall: Hall, target: ShareTarget, wanted: Wanted, settings: Sh
         room = settings.locks_max - queue.queue.cursor(holding.lane).outstanding
         if room <= 0 and not queue.queue.available_again:
             return Acquired()
-        if room < wanted.records_max:
-            count = room if room > 0 else wanted.records_max
-            wanted = Wanted(count, wanted.bytes_max, wanted.batch_size, wanted.is_strict, wanted.consumer, room > 0)
+        count = min(room, wanted.records_max) if room > 0 else wanted.records_max
+        strict, consumer = wanted.is_strict, wanted.consumer
+        wanted = Wanted(count, wanted.bytes_max, wanted.batch_size, strict, consumer, room > 0, max(room, 0))
     return await acquire(hall, queue, target.partition, wanted, lock_ms_of(queue, settings), holding)
 
 

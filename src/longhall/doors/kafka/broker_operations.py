@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from longhall.broker.broker_configuration import ALL_BROKERS, DYNAMIC, ONLY_FOR_TOPICS
+from longhall.broker.configuration import MIN_IN_SYNC, SETTINGS
 from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange
 from longhall.doors.kafka.door import Door
 from longhall.doors.kafka.wire.messages.configs import ConfigSource
@@ -47,9 +48,16 @@ def describe_broker(door: Door, name: str) -> dict[str, list[Value]]:
     for broker, source in ((str(door.node_id), ConfigSource.BROKER), (ALL_BROKERS, ConfigSource.ALL_BROKERS)):
         for setting, value in brokers.get(broker, {}).items() if name or broker == ALL_BROKERS else ():
             found.setdefault(setting, []).append(Value(value, source))
+    if MIN_IN_SYNC not in brokers.get(ALL_BROKERS, {}):
+        found.setdefault(MIN_IN_SYNC, []).append(cluster_in_sync_min(door))
     for setting, value in _at_start(door, name).items() if name else ():
         found.setdefault(setting, []).append(Value(value, ConfigSource.FILE))
     return found
+
+
+def cluster_in_sync_min(door: Door) -> Value:
+    """The default of min.insync.replicas, which counts as a value of all brokers: since 4.1 Kafka writes it as one."""
+    return Value(SETTINGS[MIN_IN_SYNC].default(door.hall.options), ConfigSource.ALL_BROKERS)
 
 
 def dynamic_values(door: Door, setting: str) -> list[Value]:

@@ -132,11 +132,11 @@ async def add_partitions(
 ) -> None:
     """Let a topic have `count` partitions in all. `assignments` name the replicas of each new one."""
     topic = hall.topic(name)
-    if assignments is not None and topic is not None:
-        added = count - len(topic.partitions)
+    added = count - len(topic.partitions) if topic is not None else 0
+    if assignments is not None and topic is not None and added > 0:  # Else the count is wrong, and refused below.
         if topic.options.wings:
             raise LonghallError(Code.INVALID_REPLICA_ASSIGNMENT, "The cluster chooses the hosts of a topic in wings.")
-        if added > 0 and len(assignments) != added:
+        if len(assignments) != added:
             reason = f"{added} partitions are added, and {len(assignments)} assigned."
             raise LonghallError(Code.INVALID_REPLICA_ASSIGNMENT, reason)
         _check_assignments(replicas_of_hall(hall, node_id), assignments)

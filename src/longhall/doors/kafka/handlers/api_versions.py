@@ -22,8 +22,10 @@ from longhall.errors import Code
 from longhall.names import STORED_FORM
 
 GROUP_VERSION = "group.version"  # Version 1 has the consumer group protocol.
+SHARE_VERSION = "share.version"  # Version 1 has share groups.
 TRANSACTION_VERSION = "transaction.version"
 NAMED_FROM: Final = 3
+FEATURES_FROM_0: Final = 4
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
@@ -33,14 +35,18 @@ def handle(door: Door, request: ApiVersionsRequest, call: Call) -> ApiVersionsRe
         return ApiVersionsResponse(error_code=error_of(Code.INVALID_REQUEST), api_keys=[])
     response = ApiVersionsResponse(api_keys=_offered())
     # Version 2 of transactions raises the epoch at the end of each; clients use it only if it is announced.
-    response.supported_features = [
+    features = [
         ApiVersionsResponseSupportedFeature(name=GROUP_VERSION, min_version=0, max_version=1),
+        ApiVersionsResponseSupportedFeature(name=SHARE_VERSION, min_version=0, max_version=1),
         ApiVersionsResponseSupportedFeature(name=TRANSACTION_VERSION, min_version=0, max_version=2),
         ApiVersionsResponseSupportedFeature(name=STORED_FORM, min_version=0, max_version=1),
     ]
+    # Java clients that ask in version 3 fail at a feature whose least version is 0.
+    response.supported_features = features if call.header.version >= FEATURES_FROM_0 else []
     response.finalized_features_epoch = 1
     response.finalized_features = [
         ApiVersionsResponseFinalizedFeature(name=GROUP_VERSION, max_version_level=1, min_version_level=1),
+        ApiVersionsResponseFinalizedFeature(name=SHARE_VERSION, max_version_level=1, min_version_level=1),
         ApiVersionsResponseFinalizedFeature(name=TRANSACTION_VERSION, max_version_level=2, min_version_level=2),
         ApiVersionsResponseFinalizedFeature(name=STORED_FORM, max_version_level=1, min_version_level=1),
     ]

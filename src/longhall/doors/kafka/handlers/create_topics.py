@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longhall.broker.configuration import READ_ONLY, SETTINGS
+from longhall.broker.configuration import MIN_IN_SYNC, READ_ONLY, SETTINGS
 from longhall.doors.kafka import topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -37,7 +37,10 @@ async def handle(door: Door, request: CreateTopicsRequest, call: Call) -> Create
 
 
 async def _create(door: Door, topic: CreateTopicsRequestTopic, validate_only: bool, tenant: str) -> CreatedTopic:
-    # A null value asks for the default, which is what a missing one gets.
+    valueless = [config.name for config in topic.configs if config.value is None]
+    if valueless and door.hall.topic(topic.name) is None:
+        reason = f"Null value not supported for topic configs: {','.join(valueless)}"
+        raise LonghallError(Code.INVALID_CONFIGURATION, reason)
     given = {config.name: config.value for config in topic.configs if config.value is not None}
     configuration = door.sealing.new_configuration(given, tenant) if door.sealing is not None else given
     return await topic_operations.create_topic(
@@ -63,6 +66,10 @@ async def _confirmed(door: Door, refused: LonghallError) -> LonghallError:
     return LonghallError(Code.NOT_CONTROLLER, "Another node leads the hall now.") if door.follows else refused
 
 
+def _source_of_default(setting: str) -> int:
+    return ConfigSource.ALL_BROKERS if setting == MIN_IN_SYNC else ConfigSource.DEFAULT
+
+
 def _row(name: str, created: CreatedTopic) -> CreateTopicsResponseTopic:
     given = created.configuration
     effective = {**created.defaults, **given}
@@ -76,7 +83,7 @@ def _row(name: str, created: CreatedTopic) -> CreateTopicsResponseTopic:
                 name=setting,
                 value=effective[setting],
                 read_only=setting in READ_ONLY,
-                config_source=ConfigSource.TOPIC if setting in given else ConfigSource.DEFAULT,
+                config_source=ConfigSource.TOPIC if setting in given else _source_of_default(setting),
             )
             for setting in SETTINGS
         ],

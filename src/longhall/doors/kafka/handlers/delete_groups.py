@@ -15,7 +15,7 @@ from longhall.errors import Code
 
 async def handle(door: Door, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
     results: list[DeleteGroupsResponseGroup] = []
-    for name in request.groups_names:
+    for name in dict.fromkeys(request.groups_names):
         code: Code | None = Code.GROUP_UNKNOWN
         if not door.share_groups.is_remembered(name):
             code = await door.coordinator.delete_group(name)

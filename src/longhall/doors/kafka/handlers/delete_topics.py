@@ -23,10 +23,20 @@ async def handle(door: Door, request: DeleteTopicsRequest, call: Call) -> Delete
         wanted = [(name, NO_ID) for name in request.topic_names]
     else:
         wanted = [(topic.name or "", topic.topic_id) for topic in request.topics]
+    ambiguous = {(name, topic_id) for name, topic_id in wanted if bool(name) == (topic_id != NO_ID)}
+    responses = [_ambiguous(name, topic_id) for name, topic_id in wanted if (name, topic_id) in ambiguous]
+    wanted = [topic for topic in wanted if topic not in ambiguous]
     once, more = once_and_more(wanted)
-    responses = [_duplicate(name, topic_id) for name, topic_id in more]
+    responses += [_duplicate(name, topic_id) for name, topic_id in more]
     responses += [await _delete(door, *topic) for topic in wanted if topic in once]
     return DeleteTopicsResponse(responses=responses)
+
+
+def _ambiguous(name: str, topic_id: bytes) -> DeleteTopicsResponseTopic:
+    """A topic is named either by its name or by its id."""
+    said = "You may not specify both topic name and topic id." if name else "Neither topic name nor id were specified."
+    code = error_of(Code.INVALID_REQUEST)
+    return DeleteTopicsResponseTopic(name=name or None, topic_id=topic_id, error_code=code, error_message=said)
 
 
 def _duplicate(name: str, topic_id: bytes) -> DeleteTopicsResponseTopic:

@@ -41,7 +41,9 @@ def _components(
 ) -> dict[str, DescribeClientQuotasRequestComponent]:
     wanted: dict[str, DescribeClientQuotasRequestComponent] = {}
     for one in components:
-        if one.entity_type not in (USER, CLIENT_ID, ADDRESS) or one.entity_type in wanted:
+        if one.entity_type not in (USER, CLIENT_ID, ADDRESS):
+            raise LonghallError(Code.UNSUPPORTED_VERSION, f"Unsupported entity type {one.entity_type}")
+        if one.entity_type in wanted:
             raise _wrong(f"a filter has each of {USER}, {CLIENT_ID} and {ADDRESS} at most once")
         if one.match_type not in (EXACT, ANY_DEFAULT, SPECIFIED) or (one.match_type == EXACT) != bool(one.match):
             raise _wrong("a filter has the type 0 with a name, or the type 1 or 2 without one")

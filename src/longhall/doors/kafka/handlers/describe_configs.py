@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from longhall.broker.broker_configuration import DYNAMIC, NAME_OF_DEFAULT
-from longhall.broker.configuration import BOOLEAN, INT, READ_ONLY, SETTINGS, STRING
+from longhall.broker.configuration import BOOLEAN, INT, MIN_IN_SYNC, READ_ONLY, SETTINGS, STRING
 from longhall.doors.kafka import broker_operations, group_operations, topic_operations
 from longhall.doors.kafka.connection import Call
 from longhall.doors.kafka.door import Door
@@ -90,7 +90,10 @@ def _topic_configs(door: Door, topic: TopicConfiguration, documented: bool) -> l
 def _default_synonyms(door: Door, topic_name: str, default: str) -> list[DescribeConfigsResponseSynonym]:
     """The values that hold for a topic without its own: those that brokers got at run time, and the default."""
     name = NAME_OF_DEFAULT.get(topic_name, "")
-    given = broker_operations.dynamic_values(door, name) if name and door.hall.catalogue.brokers else []
+    if name and door.hall.catalogue.brokers:
+        given = broker_operations.dynamic_values(door, name)
+    else:
+        given = [broker_operations.cluster_in_sync_min(door)] if topic_name == MIN_IN_SYNC else []
     synonyms = [DescribeConfigsResponseSynonym(name=name, value=one.value, source=one.source) for one in given]
     if synonyms:
         default = SETTINGS[topic_name].default(door.hall.options)

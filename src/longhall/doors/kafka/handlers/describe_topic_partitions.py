@@ -19,6 +19,7 @@ from longhall.doors.kafka.wire.messages.cluster import (
     DescribeTopicPartitionsResponseTopic,
 )
 from longhall.errors import Code
+from longhall.names import INTERNAL_PREFIX, is_legal_name
 
 LIMIT_MAX = 2000
 
@@ -40,7 +41,7 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
             continue
         topic = describe_topic(door.hall, placements, name)
         if topic is None:
-            code = error_of(Code.UNKNOWN_TOPIC)
+            code = error_of(Code.UNKNOWN_TOPIC if is_legal_name(name) else Code.INVALID_NAME)
             response.topics.append(DescribeTopicPartitionsResponseTopic(name=name, error_code=code))
             continue
         if room == 0:
@@ -51,6 +52,7 @@ def handle(door: Door, request: DescribeTopicPartitionsRequest, call: Call) -> D
             DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=topic.topic_id,
+                is_internal=name.startswith(INTERNAL_PREFIX),
                 topic_authorized_operations=operations_of(door.access, call.caller, Kind.TOPIC, name),
                 partitions=[_partition(number, topic.partitions[number]) for number in shown],
             )

@@ -26,10 +26,9 @@ def handle(door: Door, request: ListConfigResourcesRequest, call: Call) -> ListC
     response = ListConfigResourcesResponse()
     if ConfigResourceType.TOPIC in wanted:
         response.config_resources += [_row(name, ConfigResourceType.TOPIC) for name in sorted(door.hall.routes)]
-    if ConfigResourceType.BROKER in wanted:
-        response.config_resources += [
-            _row(str(broker.node_id), ConfigResourceType.BROKER) for broker in brokers_of(door)
-        ]
+    for of_broker in (ConfigResourceType.BROKER_LOGGER, ConfigResourceType.BROKER):
+        if of_broker in wanted:
+            response.config_resources += [_row(str(broker.node_id), of_broker) for broker in brokers_of(door)]
     if ConfigResourceType.GROUP in wanted:
         response.config_resources += [
             _row(name, ConfigResourceType.GROUP) for name in door.coordinator.configured_groups()

@@ -28,7 +28,7 @@ from longhall.doors.kafka.wire.messages.cluster import (
 )
 from longhall.doors.kafka.wire.schema import NO_ID, encode_element
 from longhall.errors import Code, LonghallError
-from longhall.names import INTERNAL_PREFIX
+from longhall.names import INTERNAL_PREFIX, is_legal_name
 
 TOPICS_A_TURN: Final = 500
 
@@ -133,7 +133,8 @@ def _describe(
     if route is None:
         if asked.topic_id != NO_ID:
             return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC_ID), topic_id=asked.topic_id, name=None)
-        return MetadataResponseTopic(error_code=error_of(Code.UNKNOWN_TOPIC), name=name)
+        code = Code.UNKNOWN_TOPIC if is_legal_name(name) else Code.INVALID_NAME
+        return MetadataResponseTopic(error_code=error_of(code), name=name)
     if operations != NOT_ASKED:  # Administrators ask rarely.
         return _encode(describe_topic(door.hall, placements, name), version, operations)
     encoded = door.metadata_cache.get(name, version, route)

@@ -11,9 +11,12 @@ from longhall.doors.kafka.wire.messages.commits import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from longhall.errors import Code
 
 
 async def handle(door: Door, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
+    if not request.group_id:
+        return OffsetDeleteResponse(error_code=error_of(Code.INVALID_GROUP_ID))
     wanted = tuple((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     result = await door.coordinator.delete_offsets(request.group_id, wanted)
     if result.code is not None:

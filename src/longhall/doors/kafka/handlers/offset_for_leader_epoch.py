@@ -35,4 +35,7 @@ def _end(door: Door, name: str, part: OffsetForLeaderEpochRequestPartition) -> O
     row.error_code = error_of(check_epoch(partition, part.current_leader_epoch))
     if row.error_code == 0:
         row.leader_epoch, row.end_offset = partition.end_of_epoch(part.leader_epoch)
+        if row.leader_epoch < 0 <= part.leader_epoch < partition.epoch and partition.high_watermark:
+            # Retention has removed what was written in that epoch: it ended where the log begins now.
+            row.leader_epoch, row.end_offset = part.leader_epoch, partition.log.start_offset
     return row

@@ -17,8 +17,6 @@ from longhall.doors.kafka.wire.messages.share_groups import (
 from longhall.errors import Code, LonghallError
 from longhall.topics.share_groups import ASSIGNOR, ShareMember
 
-DEAD = "Dead"
-
 
 async def handle(door: Door, request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
     groups = [await _describe(door, group_id) for group_id in request.group_ids]
@@ -48,9 +46,7 @@ async def _describe(door: Door, group_id: str) -> ShareGroupDescribeResponseGrou
 
 
 def _unknown(group_id: str, code: Code, message: str) -> ShareGroupDescribeResponseGroup:
-    return ShareGroupDescribeResponseGroup(
-        error_code=error_of(code), error_message=message, group_id=group_id, group_state=DEAD
-    )
+    return ShareGroupDescribeResponseGroup(error_code=error_of(code), error_message=message, group_id=group_id)
 
 
 def _member(member: ShareMember) -> ShareGroupDescribeResponseMember:

@@ -36,6 +36,7 @@ async def describe(
 async def _describe(door: Door, asked: DescribeShareGroupOffsetsRequestGroup) -> DescribeShareGroupOffsetsResponseGroup:
     described = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
     try:
+        _check_name(asked.group_id)
         group = await door.share_groups.find(asked.group_id)
         if group is None:
             raise LonghallError(Code.GROUP_UNKNOWN, f"Group {asked.group_id} not found.")
@@ -51,6 +52,11 @@ async def _describe(door: Door, asked: DescribeShareGroupOffsetsRequestGroup) ->
     return described
 
 
+def _check_name(group_id: str) -> None:
+    if not group_id:
+        raise LonghallError(Code.INVALID_GROUP_ID, "The group has no id.")
+
+
 async def _topic(door: Door, group_id: str, name: str, numbers: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
     topic = door.hall.topic(name)
     positions = await door.share_groups.positions.describe(group_id, name, numbers)
@@ -63,6 +69,8 @@ async def _topic(door: Door, group_id: str, name: str, numbers: list[int]) -> De
 
 def _partition(number: int, position: SharePosition) -> DescribeShareGroupOffsetsResponsePartition:
     row = DescribeShareGroupOffsetsResponsePartition(partition_index=number, start_offset=-1)
+    if position.code is Code.UNKNOWN_TOPIC:
+        return row  # A group has no position there, as Kafka has it; that is no error.
     if position.code is not None:
         row.error_code, row.error_message = error_of(position.code), position.message
     else:
@@ -72,6 +80,7 @@ def _partition(number: int, position: SharePosition) -> DescribeShareGroupOffset
 
 async def alter(door: Door, request: AlterShareGroupOffsetsRequest, call: Call) -> AlterShareGroupOffsetsResponse:
     try:
+        _check_name(request.group_id)
         await door.share_groups.create_empty(request.group_id)
     except LonghallError as error:
         return AlterShareGroupOffsetsResponse(error_code=error_of(error.code), error_message=str(error))
@@ -102,6 +111,7 @@ async def _alter(
 
 async def delete(door: Door, request: DeleteShareGroupOffsetsRequest, call: Call) -> DeleteShareGroupOffsetsResponse:
     try:
+        _check_name(request.group_id)
         await door.share_groups.check_empty(request.group_id)
     except LonghallError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error_of(error.code), error_message=str(error))

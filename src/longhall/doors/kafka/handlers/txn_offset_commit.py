@@ -56,9 +56,9 @@ async def handle(door: Door, request: TxnOffsetCommitRequest, call: Call) -> Txn
         everything = Code.INVALID_TRANSACTION_STATE
 
     def code_of(name: str, number: int) -> Code | None:
-        if everything is not None:
-            return everything
-        return Code.UNKNOWN_TOPIC if (name, number) in missing else result.refused.get((name, number))
+        if (name, number) in missing:
+            return Code.UNKNOWN_TOPIC
+        return everything if everything is not None else result.refused.get((name, number))
 
     return TxnOffsetCommitResponse(
         topics=[
