@@ -1,4 +1,4 @@
-"""The login of a connection, its virtual host, and a new secret of its user: what waits for a hash or for the service."""
+"""The login of a connection, its virtual host, and a new secret of its user: all may wait for an answer."""
 
 from __future__ import annotations
 
