@@ -104,7 +104,7 @@ def decode_properties(data: bytes, at: int = 0) -> Properties:
     if flags & 1:
         raise MalformedTable("there are no properties behind the first 14")
     found = Properties()
-    if not flags:
+    if not flags and at == end:
         return found
     if flags & CONTENT_TYPE:
         found.content_type, at = decode_short(data, at, end)

@@ -257,6 +257,8 @@ class Queue:
         that AMQP has declared.
         """
         settings = self.settings
+        if count and settings.amqp is not None and settings.amqp.has_no_room and settings.when_full == "refuse":
+            return Code.QUEUE_FULL
         stored = self.state.messages if settings.amqp is None else self.state.messages - self.state.leases.leased
         messages_over = stored + staged + count - settings.messages_max if settings.messages_max else 0
         bytes_over = self.state.bytes + bytes - settings.bytes_max if settings.bytes_max else 0

@@ -73,6 +73,7 @@ class AmqpSettings(msgspec.Struct, frozen=True, kw_only=True):
     is_stream: bool = False  # Consumers read the log, and remove nothing.
     stream_bytes_max: _Count = 0  # Of a stream: the oldest segments beyond it are removed.
     stream_segment_bytes: _Count = 0
+    has_no_room: bool = False  # The queue refuses every message while it refuses what is too much: a length of 0.
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):

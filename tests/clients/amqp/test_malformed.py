@@ -21,6 +21,9 @@ from longhall.exchanges.field_table import EMPTY_TABLE
 from tests.clients.serving import served
 from tests.left_out import leave_out
 
+START_OK = method_frame(0, methods.CONNECTION_START_OK, EMPTY_TABLE, "PLAIN", b"\0guest\0guest", "en_US")
+TUNE_OK = method_frame(0, methods.CONNECTION_TUNE_OK, 0, 0, 0)
+OPEN = method_frame(0, methods.CONNECTION_OPEN, "/", "", False)
 PUBLISH = method_frame(1, methods.BASIC_PUBLISH, 0, "", "key", False, False)
 HEADER = FRAME_HEAD.pack(2, 1, 14) + bytes([0, 60, 0, 0]) + (1).to_bytes(8, "big") + b"\0\0\xce"
 
@@ -54,11 +57,9 @@ class Raw:
     def log_in(self) -> None:
         self.socket.sendall(PROTOCOL_HEADER)
         self.method(methods.CONNECTION_START)
-        login = method_frame(0, methods.CONNECTION_START_OK, EMPTY_TABLE, "PLAIN", b"\0guest\0guest", "en_US")
-        self.socket.sendall(login)
+        self.socket.sendall(START_OK)
         self.method(methods.CONNECTION_TUNE)
-        self.socket.sendall(method_frame(0, methods.CONNECTION_TUNE_OK, 0, 0, 0))
-        self.socket.sendall(method_frame(0, methods.CONNECTION_OPEN, "/", "", False))
+        self.socket.sendall(TUNE_OK + OPEN)
         self.method(methods.CONNECTION_OPEN_OK)
 
 
@@ -79,6 +80,31 @@ def test_another_protocol_is_told_the_right_one(address: tuple[str, int]) -> Non
             assert connection.socket.recv(100) == b""
 
 
+def test_a_client_need_not_wait_for_the_answers_of_the_handshake(address: tuple[str, int]) -> None:
+    with raw(address) as connection:
+        connection.socket.sendall(
+            PROTOCOL_HEADER + START_OK + TUNE_OK + OPEN + method_frame(1, methods.CHANNEL_OPEN, "")
+        )
+        for answer in (
+            methods.CONNECTION_START,
+            methods.CONNECTION_TUNE,
+            methods.CONNECTION_OPEN_OK,
+            methods.CHANNEL_OPEN_OK,
+        ):
+            connection.method(answer)
+
+
+@pytest.mark.parametrize("again", [START_OK, OPEN])
+def test_nothing_follows_the_error_of_a_handshake_out_of_order(address: tuple[str, int], again: bytes) -> None:
+    with raw(address) as connection:
+        connection.socket.sendall(PROTOCOL_HEADER + START_OK + again)
+        connection.method(methods.CONNECTION_START)
+        connection.method(methods.CONNECTION_TUNE)
+        assert connection.method(methods.CONNECTION_CLOSE)[0] == errors.COMMAND_INVALID
+        connection.socket.sendall(method_frame(0, methods.CONNECTION_CLOSE_OK))
+        assert connection.socket.recv(100) == b""
+
+
 @pytest.mark.parametrize(
     ("code", "data"),
     [
@@ -95,6 +121,10 @@ def test_another_protocol_is_told_the_right_one(address: tuple[str, int]) -> Non
         (505, FRAME_HEAD.pack(3, 1, 1) + b"x\xce"),
         (505, PUBLISH + method_frame(1, methods.BASIC_GET, 0, "q", True)),  # A method instead of a content.
         (505, PUBLISH + HEADER.replace(bytes([0, 60, 0, 0]), bytes([0, 50, 0, 0]))),
+        (
+            502,
+            PUBLISH + FRAME_HEAD.pack(2, 1, 16) + HEADER[7:-1] + b"xy\xce" + FRAME_HEAD.pack(3, 1, 1) + b"x\xce",
+        ),  # Bytes behind the properties.
         (501, PUBLISH + HEADER + FRAME_HEAD.pack(3, 1, 2) + b"xy\xce"),  # More than announced.
         (540, method_frame(1, methods.CHANNEL_FLOW, False)),
     ],

@@ -412,6 +412,32 @@ def test_refusals_have_the_shapes_of_rabbitmq(management: Management, hall: Node
     assert management.delete("queues", "/", name, query="if-empty=true") == 204
 
 
+def test_a_virtual_host_with_what_would_have_no_effect_is_refused(management: Management, name: str) -> None:
+    for body, why in (
+        ({"default_queue_type": "quorum"}, "would have no effect"),
+        ({"default_queue_type": "none"}, "would have no effect"),
+        ({"tracing": True}, "not traced"),
+    ):
+        told = management.ask("PUT", "vhosts", name, body=body)
+        assert (told.status, why in told.value["reason"]) == (400, True)
+    assert management.ask("GET", "vhosts", name).status == 404
+    assert management.put("vhosts", name, body={"default_queue_type": "classic", "tracing": False}) == 201
+    assert management.get("vhosts", name)["metadata"]["default_queue_type"] == "classic"
+    assert management.get("vhosts", name, "topic-permissions") == []
+    assert management.get("users", "guest", "topic-permissions") == []
+    assert management.delete("vhosts", name) == 204
+
+
+def test_a_binding_whose_key_is_null_has_the_empty_key(management: Management, name: str) -> None:
+    assert management.put("queues", "/", name) == 201
+    told = management.ask("POST", "bindings", "/", "e", "amq.direct", "q", name, body={"routing_key": None})
+    assert told.status == 201
+    found = management.get("bindings", "/", "e", "amq.direct", "q", name)
+    assert [binding["routing_key"] for binding in found] == [""]
+    assert name in [queue["name"] for queue in management.get("queues", "detailed")]
+    assert management.delete("queues", "/", name) == 204
+
+
 def test_messages_are_rejected_shown_in_base64_and_cut(
     management: Management, channel: BlockingChannel, name: str
 ) -> None:

@@ -66,3 +66,33 @@ def test_queues_have_messages_in_the_order_of_publishing(
             confirmed = max(confirmed, number)
     assert bodies(channel, "order-a") == [b"1", b"2", b"4" * 300, b"", b"6"]
     assert bodies(channel, "order-b") == [b"2", b"3", b"5", b""]
+
+
+def test_the_last_messages_stay_in_a_queue_that_drops_its_head(
+    channel: BlockingChannel, address: tuple[str, int]
+) -> None:
+    """Messages that wait until older ones have gone are not overtaken by those behind them."""
+    channel.queue_declare("order-a", durable=True)
+    arguments = {"x-max-length-bytes": 20}
+    for turn in range(3):
+        name = channel.queue_declare("", exclusive=False, auto_delete=True, arguments=arguments).method.queue
+        with raw(address) as connection:
+            connection.log_in()
+            connection.socket.sendall(method_frame(1, methods.CHANNEL_OPEN, ""))
+            for first in range(1000, 4000, 7):
+                sent = [content("", name, b"%d" % number) for number in range(first, first + 7)]
+                connection.socket.sendall(b"".join(sent))
+            connection.socket.sendall(method_frame(1, methods.QUEUE_PURGE, 0, "order-a", False))
+            connection.method(methods.CHANNEL_OPEN_OK)
+            connection.method(methods.QUEUE_PURGE_OK)
+        assert bodies(channel, name) == [b"%d" % number for number in range(3998, 4003)], turn
+        channel.queue_delete(name)
+
+
+def test_a_small_message_does_not_overtake_one_that_is_stored_in_parts(channel: BlockingChannel) -> None:
+    name = channel.queue_declare("", exclusive=True).method.queue
+    for number in (b"1", b"2", b"3"):
+        channel.basic_publish("", name, number * 5_000_000)
+        channel.basic_publish("", name, number)
+    assert channel.queue_declare(name, passive=True).method.message_count == 6
+    assert [body[:1] for body in bodies(channel, name)] == [b"1", b"1", b"2", b"2", b"3", b"3"]

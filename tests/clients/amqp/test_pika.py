@@ -158,6 +158,19 @@ def test_cc_bcc_and_the_alternate_exchange(channel: BlockingChannel, fresh_name:
     assert bodies(channel, names[0], 1) == [b"rest"]
 
 
+@pytest.mark.parametrize("argument", ["x-max-length", "x-max-length-bytes"])
+def test_a_queue_without_room_refuses_every_message(
+    channel: BlockingChannel, fresh_name: FreshName, argument: str
+) -> None:
+    name = queue(channel, fresh_name("none"), arguments={argument: 0, "x-overflow": "reject-publish"})
+    queue(channel, name, arguments={argument: 0, "x-overflow": "reject-publish"})
+    channel.confirm_delivery()
+    for body in (b"", b"x"):
+        with pytest.raises(pika.exceptions.NackError):
+            channel.basic_publish("", name, body)
+    assert channel.basic_get(name)[0] is None
+
+
 def test_confirms_returns_and_refusals_of_a_full_queue(channel: BlockingChannel, fresh_name: FreshName) -> None:
     name = queue(channel, fresh_name("full"), arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
     channel.confirm_delivery()

@@ -209,7 +209,7 @@ def test_transactions_have_bounds(connect: Connect) -> None:
     for number in range(16):
         client.frame("BEGIN", transaction=f"t{number}")
     client.connection.begin("t16")
-    assert client.error().headers["message"] == "Bad transaction"
+    assert client.error().headers["message"] == "Transaction limit exceeded"
     client.connection.begin("t0")
     assert client.error().body == 'Transaction has already begun: "t0"\n'
 

@@ -134,6 +134,52 @@ def test_a_transaction_is_all_or_nothing(client: Client, fresh_name: FreshName) 
     assert client.has_nothing()
 
 
+def test_acknowledgements_in_a_transaction_have_their_receipts_before_it_ends(
+    client: Client, fresh_name: FreshName
+) -> None:
+    source = f"/queue/{fresh_name('source')}"
+    client.subscribe(source, ack="client")
+    client.send(source, "one")
+    client.send(source, "two")
+    first, second = client.take(), client.take()
+    client.unsubscribe()
+    client.frame("BEGIN", transaction="t1")
+    client.ack(second, transaction="t1")  # It ends the first one, too, also after UNSUBSCRIBE.
+    client.ack(first, transaction="t1")
+    client.frame("COMMIT", transaction="t1")
+    client.subscribe(source, id="again")
+    assert client.has_nothing()
+
+
+def test_a_delivery_keeps_the_mode_of_its_subscription(client: Client, connect: Connect, fresh_name: FreshName) -> None:
+    one, other = (f"/queue/{fresh_name(name)}" for name in ("one", "other"))
+    client.subscribe(one, id="a", ack="client-individual")
+    client.subscribe(other, id="b", ack="client-individual")
+    client.send(one, "1")
+    kept = client.take()
+    client.send(other, "2")
+    last = client.take()
+    client.unsubscribe("b")
+    client.subscribe(other, id="b", ack="client")
+    client.ack(last)
+    client.ack(kept, "NACK")
+    assert client.take().body == "1"
+
+
+def test_unsubscribe_deletes_the_queue_of_its_subscription_alone(client: Client, fresh_name: FreshName) -> None:
+    topic, other = fresh_name("topic"), fresh_name("other")
+    client.send(f"/queue/{other}", "kept")
+    durable = {"durable": "true", "auto-delete": "false"}
+    client.subscribe(f"/topic/{topic}", id="d", **durable)
+    client.unsubscribe("d", **durable, **{"x-queue-name": other})
+    client.send(f"/topic/{topic}", "for nobody")
+    client.subscribe(f"/amq/queue/{other}", id="o")
+    assert client.take().body == "kept"
+    client.subscribe(f"/topic/{topic}", id="d", **durable)
+    assert client.has_nothing()
+    client.unsubscribe("d", **durable)
+
+
 def test_topics_go_to_all_who_listen(client: Client, connect: Connect, fresh_name: FreshName) -> None:
     topic = fresh_name("topic")
     other = connect("1.2")

@@ -47,7 +47,7 @@ def test_what_a_destination_means(text: str, kind: str, exchange: str, key: str)
         ("/exchange/", "Invalid destination", "'/' is not a valid exchange destination\n"),
         ("/exchange/a/b/c", "Invalid destination", "'/a/b/c' is not a valid exchange destination\n"),
         ("/nowhere/a", "Unknown destination", "'/nowhere/a' is not a valid destination.\nValid"),
-        ("", "Unknown destination", "'' is not a valid destination.\nValid"),
+        ("", "Invalid destination", "'' is not a valid destination\n"),
         ("queue/a", "Unknown destination", "'queue/a' is not"),
         ("/queue/" + "x" * 300, "Invalid destination", "a name has more than 255 bytes"),
     ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
@@ -44,6 +44,9 @@ from longhall.records.control import parse_marker
 from longhall.records.record import Record
 from longhall.shards.shard import Shard
 from longhall.topics.partition_moves import MovePhase
+
+if TYPE_CHECKING:
+    from longhall.broker.pending import Pending
 
 PRIORITY_BYTES_MAX: Final = 1024 * 1024  # Larger messages are delivered without their priority.
 
@@ -94,6 +97,8 @@ class RunningQueue(Listener):
         self.hidden: dict[int, Partition] = {}  # The logs of delayed messages.
         self.windows: dict[int, Window] = {}
         self.waiters = Waiters(self.available)
+        self.send_turn = asyncio.Lock()  # Of calls whose messages are sent one by one; see `send_one_by_one`.
+        self.slow_send: Pending[Any] | None = None  # The last such call of a publisher, until another follows it.
         self.lease_timer: tuple[float, asyncio.Handle] | None = (
             None  # When the timer of the next lease end fires, and its handle.
         )

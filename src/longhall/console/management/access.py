@@ -6,10 +6,12 @@ from http import HTTPStatus
 from typing import Final, final
 
 from longhall.console.api.asked import Asked, Reply
+from longhall.console.management.bodies import body_of, flag, text
 from longhall.console.management.pages import Row, listed, shown
 from longhall.console.management.queues import NO_CONTENT, check_host, queue_rows, states_of
 from longhall.console.management.rates import Rates
 from longhall.console.management.sources import ManagedNode
+from longhall.doors.amqp.declarations import CLASSIC
 from longhall.errors import Code, LonghallError
 from longhall.exchanges.names import DEFAULT_HOST
 from longhall.service.exchange_operations import AddVirtualHost, ListVirtualHosts, RemoveVirtualHost
@@ -63,8 +65,8 @@ class AccessHandlers:
             "name": name,
             "description": "Default virtual host" if name == DEFAULT_HOST else "",
             "tags": [],
-            "default_queue_type": "classic",
-            "metadata": {"description": "", "tags": []},
+            "default_queue_type": CLASSIC,
+            "metadata": {"description": "", "tags": [], "default_queue_type": CLASSIC},
             "tracing": False,
             "cluster_state": {self._node.name: "running"},
             "protected_from_deletion": name == DEFAULT_HOST,
@@ -73,6 +75,13 @@ class AccessHandlers:
 
     async def add_host(self, service: Router, asked: Asked) -> Reply:
         """PUT vhosts/NAME"""
+        body = body_of(asked)
+        kind = text(body, "default_queue_type", CLASSIC)
+        if kind not in (CLASSIC, "undefined"):
+            why = f"'default_queue_type' would have no effect: a queue without x-queue-type is {CLASSIC}, not '{kind}'"
+            raise LonghallError(Code.INVALID_REQUEST, why)
+        if flag(body, "tracing"):
+            raise LonghallError(Code.INVALID_REQUEST, "'tracing' would have no effect: messages are not traced")
         known = await service.call(ListVirtualHosts(), asked.caller)
         await service.call(AddVirtualHost(asked.name), asked.caller)
         return NO_CONTENT if asked.name in known else Reply(None, HTTPStatus.CREATED)

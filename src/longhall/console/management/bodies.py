@@ -51,8 +51,10 @@ def number(body: dict[str, Any], name: str, default: int) -> int:
 
 
 def text(body: dict[str, Any], name: str, default: str | None = None) -> str:
-    """A text; without a default it must be there."""
-    value = body.get(name, default)
+    """A text; without a default it must be there. A null is as if it was not there."""
+    value = body.get(name)
+    if value is None:
+        value = default
     if value is None:
         raise _refused(f"'{name}' is missing")
     if not isinstance(value, str):

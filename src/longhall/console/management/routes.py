@@ -123,6 +123,7 @@ def _exchanges(of: ExchangeHandlers) -> tuple[Route, ...]:
 def _queues(of: QueueHandlers) -> tuple[Route, ...]:
     return (
         Route("GET", "queues", of.list_queues),
+        Route("GET", "queues/detailed", of.list_queues),
         Route("GET", "queues/*", of.list_queues),
         Route("GET", "queues/*/*", of.show_queue),
         Route("PUT", "queues/*/*", of.declare_queue),
@@ -135,6 +136,7 @@ def _queues(of: QueueHandlers) -> tuple[Route, ...]:
 def _access(of: AccessHandlers) -> tuple[Route, ...]:
     nothing = ("topic-permissions", "vhost-limits", "vhost-limits/*", "user-limits", "user-limits/*")
     more = ("parameters", "parameters/*", "parameters/*/*", "feature-flags", "deprecated-features")
+    nothing_of = ("vhosts/*/topic-permissions", "users/*/topic-permissions")
     refused = (
         ("PUT", "topic-permissions/*/*"),
         ("DELETE", "topic-permissions/*/*"),
@@ -148,7 +150,7 @@ def _access(of: AccessHandlers) -> tuple[Route, ...]:
         Route("GET", "vhosts/*", of.show_host),
         Route("PUT", "vhosts/*", of.add_host),
         Route("DELETE", "vhosts/*", of.remove_host),
-        *(Route("GET", path, of.list_nothing) for path in (*nothing, *more, "deprecated-features/used")),
+        *(Route("GET", path, of.list_nothing) for path in (*nothing, *nothing_of, *more, "deprecated-features/used")),
         *(Route(method, path, of.refuse_limits) for method, path in refused),
     )
 

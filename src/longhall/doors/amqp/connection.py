@@ -2,10 +2,11 @@
 
     state      waits for                       then
     header     the protocol header             connection.start is sent
-    start      connection.start_ok             the login is checked, connection.tune is sent
-    login      nothing: a password is hashed   the same
+    start      connection.start_ok             the login is checked
+    login      nothing: a password is hashed   connection.tune is sent; what came meanwhile is read then
     tune       connection.tune_ok              limits are fixed, heartbeats begin
-    open       connection.open                 connection.open_ok: channels may be opened
+    open       connection.open                 the virtual host is looked up
+    opening    nothing                         connection.open_ok: channels may be opened; the rest is read then
     running    methods of channels             connection.close of either side
     closing    connection.close_ok, or that    closed (an error was sent, or the client's close was answered;
                the client disconnects          everything else is ignored)
@@ -37,17 +38,15 @@ from longhall.doors.amqp.handlers.table import HANDLERS, MANAGING
 from longhall.doors.amqp.handshake import CHANNELS_MAX, FRAME_MAX
 from longhall.doors.amqp.heartbeats import Heartbeats
 from longhall.doors.amqp.intake import Intake
-from longhall.doors.amqp.login import log_in, update_secret
+from longhall.doors.amqp.login import log_in, open_host, update_secret
 from longhall.doors.amqp.method_decoder import decode_method
 from longhall.doors.amqp.publisher import Publisher
 from longhall.doors.amqp.pushes import take_push
 from longhall.doors.amqp.unacknowledged import ChannelConsumer
-from longhall.doors.amqp.virtual_host import refusal_of_host
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import (
     BODY,
     FRAME_END,
-    FRAME_OVERHEAD,
     HEADER,
     HEARTBEAT,
     HEARTBEAT_FRAME,
@@ -186,6 +185,7 @@ class AmqpConnection(asyncio.Protocol):
         crowded = (
             self._bodies.must_wait()
             or self.blockage.is_blocked
+            or self.handshake.waits
             or self.pace.reads_held
             or self.publisher.is_crowded
             or any(channel.is_crowded for channel in self.channels.values())
@@ -225,7 +225,7 @@ class AmqpConnection(asyncio.Protocol):
         """Handle the whole frames from `at` on; returns where the rest begins."""
         end = len(data)
         most = (self.handshake.frame_max or FRAME_MAX) if self.handshake.state == "running" else HANDSHAKE_FRAME_MAX
-        while at + 7 <= end and not self.is_over:
+        while at + 7 <= end and not self.is_over and not self.handshake.waits:
             kind = data[at]
             if kind == METHOD and self.handshake.state == "running":
                 taken = self._intake.take(data, at, most)
@@ -233,10 +233,9 @@ class AmqpConnection(asyncio.Protocol):
                     at = taken
                     continue
             size = int.from_bytes(data[at + 3 : at + 7], "big")
-            if size > most + FRAME_OVERHEAD and self.handshake.state == "running":
-                raise AmqpError(errors.FRAME_ERROR, f"a frame of {size} bytes is larger than {most}")
-            if size > max(most, HANDSHAKE_FRAME_MAX):
-                raise AmqpError(errors.FRAME_ERROR, f"a frame of {size} bytes comes before the handshake is over")
+            if size > most:
+                when = "" if self.handshake.state == "running" else " before the handshake is over"
+                raise AmqpError(errors.FRAME_ERROR, f"a frame of {size} bytes is larger than {most}{when}")
             stop = at + 7 + size
             if kind not in (METHOD, HEADER, BODY, HEARTBEAT):
                 raise AmqpError(errors.FRAME_ERROR, f"unknown frame type {kind}")
@@ -293,10 +292,11 @@ class AmqpConnection(asyncio.Protocol):
         elif self.handshake.state == "running" and method == methods.CONNECTION_UPDATE_SECRET:
             self.start(update_secret(self, arguments[0]))
         elif self.handshake.state == "start" and method == methods.CONNECTION_START_OK:
+            self.handshake.state = "login"
             self.start(log_in(self, arguments))
         elif self.handshake.state == "open" and method == methods.CONNECTION_OPEN:
             self.handshake.state = "opening"
-            self.start(self._open(arguments[0]))
+            self.start(open_host(self, arguments[0]))
         else:
             reply = self.handshake.take(method, arguments)
             if reply:
@@ -452,12 +452,8 @@ class AmqpConnection(asyncio.Protocol):
         else:
             self.close()
 
-    async def _open(self, host: str) -> None:
-        caller = self.handshake.caller(self.peer, self.origin.is_tls)
-        refusal = await refusal_of_host(self.service, host, self.handshake.user, caller)
-        if refusal:
-            self.refuse(AmqpError(errors.NOT_ALLOWED, refusal, methods.CONNECTION_OPEN))
-            return
+    def opened(self, host: str, caller: Caller) -> None:
+        """The client is logged in and has its virtual host: channels may be opened."""
         self.host, self.caller = host, caller
         self._bodies.authenticate()
         self.handshake.state = "running"

@@ -108,6 +108,14 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
     if overflow not in _OVERFLOWS:
         raise precondition(f"invalid arg 'x-overflow' for {resource}: unknown overflow '{overflow}'")
     limit = check.number("x-delivery-limit", -1, -1, 1_000_000) if "x-delivery-limit" in table else DELIVERY_LIMIT
+    ttl_ms = check.number("x-message-ttl", -1, 0, YEARS_MS)
+    messages_max = check.number("x-max-length", -1, 0, 1 << 62)
+    bytes_max = check.number("x-max-length-bytes", -1, 0, 1 << 62)
+    has_no_room = _OVERFLOWS[overflow] == "refuse" and (not messages_max or not bytes_max)
+    if has_no_room:
+        messages_max = 1  # A bound, without which nobody looks for room.
+    elif not messages_max or not bytes_max:
+        ttl_ms = 0  # A message that no consumer takes at once is dropped.
     amqp = AmqpSettings(
         host=host,
         name=name,
@@ -122,14 +130,8 @@ def settings_of(host: str, name: str, durable: bool, auto_delete: bool, owner: s
         letters_refused=overflow == "reject-publish-dlx",
         letters_wait=check.table.get("x-dead-letter-strategy") == "at-least-once",
         single_active=check.flag("x-single-active-consumer"),
+        has_no_room=has_no_room,
     )
-    ttl_ms = check.number("x-message-ttl", -1, 0, YEARS_MS)
-    messages_max = check.number("x-max-length", -1, 0, 1 << 62)
-    bytes_max = check.number("x-max-length-bytes", -1, 0, 1 << 62)
-    if not messages_max or not bytes_max:
-        if _OVERFLOWS[overflow] == "refuse":
-            raise precondition(f"invalid arg 'x-overflow' for {resource}: a queue without room would refuse everything")
-        ttl_ms = 0  # A message that no consumer takes at once is dropped.
     priorities = check.number("x-max-priority", 0, 0, 255)
     sealed = check.text(SEALED, "")
     return QueueSettings(

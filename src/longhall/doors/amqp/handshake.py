@@ -44,6 +44,11 @@ class Handshake:
         self._login_by_certificate = login_by_certificate
         self._prepare_login = prepare_login
 
+    @property
+    def waits(self) -> bool:
+        """True while a frame of the client waits for its answer, and those behind it wait for that."""
+        return self.state in ("login", "opening")
+
     def begin(self, properties: bytes, client: Origin | None) -> bytes:
         """The frame that begins it. EXTERNAL is offered to clients whose certificate names a user."""
         self.state = "start"

@@ -1,4 +1,4 @@
-"""The login of a connection, and a new secret of its user: both may wait for the hash of a password."""
+"""The login of a connection, its virtual host, and a new secret of its user: all may wait for an answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from longhall.doors.amqp import errors
 from longhall.doors.amqp.errors import AmqpError
+from longhall.doors.amqp.virtual_host import refusal_of_host
 from longhall.doors.amqp.wire import methods
 from longhall.doors.amqp.wire.frames import method_frame
 from longhall.doors.amqp.wire.methods import Arguments
@@ -16,17 +17,34 @@ if TYPE_CHECKING:
 
 
 async def log_in(connection: AmqpConnection, arguments: Arguments) -> None:
-    """connection.start_ok: the client shows who it is. Another frame before the answer is an error."""
+    """connection.start_ok: the client shows who it is. Frames that come before the answer wait for it."""
     handshake = connection.handshake
-    handshake.state = "login"
     try:
         await handshake.prepare(arguments)
         handshake.state = "start"
-        connection.write(handshake.take(methods.CONNECTION_START_OK, arguments))
+        if not connection.is_closing:
+            connection.write(handshake.take(methods.CONNECTION_START_OK, arguments))
     except AmqpError as error:
+        handshake.state = "start"
         connection.refuse(error)
     except MalformedTable as error:
         connection.refuse(AmqpError(errors.SYNTAX_ERROR, str(error)))
+    connection.data_received(b"")
+
+
+async def open_host(connection: AmqpConnection, host: str) -> None:
+    """connection.open: the virtual host that the client works in. Frames that come before the answer wait for it."""
+    handshake = connection.handshake
+    caller = handshake.caller(connection.peer, connection.origin.is_tls)
+    try:
+        refusal = await refusal_of_host(connection.service, host, handshake.user, caller)
+    finally:
+        handshake.state = "open"
+    if refusal:
+        connection.refuse(AmqpError(errors.NOT_ALLOWED, refusal, methods.CONNECTION_OPEN))
+    elif not connection.is_closing:
+        connection.opened(host, caller)
+    connection.data_received(b"")
 
 
 async def update_secret(connection: AmqpConnection, secret: bytes) -> None:

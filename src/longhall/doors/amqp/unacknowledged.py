@@ -20,6 +20,7 @@ class ChannelConsumer:
         "asked",
         "counts",
         "early",
+        "is_cumulative",
         "key",
         "no_ack",
         "outstanding",
@@ -42,6 +43,7 @@ class ChannelConsumer:
         self.prefetch = prefetch
         self.outstanding = 0
         self.counts = False
+        self.is_cumulative = False  # STOMP's mode `client`: an acknowledgement ends all deliveries before, too.
         self.positions = False  # Deliveries say where the message is.
         self.asked: tuple[bool, int] = (False, 0)  # Exclusive, and priority.
         self.stream: StreamStart | None = None  # Of a stream: where it begins, or goes on at another leader.

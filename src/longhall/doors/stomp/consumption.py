@@ -1,7 +1,8 @@
 """Consuming of one connection: its session with the leader, its subscriptions, and the deliveries it has not ended.
 
 Deliveries are numbered over all subscriptions. ACK in mode `client` ends every delivery up to its number, whichever
-subscription it belongs to, as RabbitMQ does.
+subscription it belongs to, as RabbitMQ does. A delivery keeps the mode of its subscription after UNSUBSCRIBE, and when
+another subscription has got the id.
 """
 
 from __future__ import annotations
@@ -258,10 +259,7 @@ class Consumption:
         """Remove the deliveries that an ACK or NACK names. StompError if it names none."""
         number = delivery_number(name, self.session_id)
         one = self._unacknowledged.get(number)
-        is_cumulative = False
-        if one is not None and one.consumer is not None:
-            subscription = self.subscriptions.get(one.consumer.tag)
-            is_cumulative = subscription is not None and subscription.is_cumulative
+        is_cumulative = one is not None and one.consumer is not None and one.consumer.is_cumulative
         found = end_deliveries(self._unacknowledged, self._number, number, is_cumulative) if number else None
         if found is None:
             raise StompError("Message not found", f'No message with the id "{name[:300]}" waits for ACK or NACK\n')

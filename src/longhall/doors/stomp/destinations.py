@@ -86,6 +86,8 @@ def _checked(destination: StompDestination) -> StompDestination:
 
 
 def _unknown(text: str) -> StompError:
+    if not text:
+        return StompError("Invalid destination", "'' is not a valid destination\n")
     return StompError(
         "Unknown destination", f"'{text}' is not a valid destination.\nValid destination types are: {PREFIXES}.\n"
     )

@@ -26,6 +26,7 @@ from longhall.doors.stomp.subscription import (
     SUBSCRIPTIONS_MAX,
     StompSubscription,
     acknowledgement_of,
+    delivery_number,
     prefetch_of,
     priority_of,
     tag_of,
@@ -35,13 +36,12 @@ from longhall.doors.stomp.subscription_queues import (
     ensure_source,
     is_durable_subscription,
     needs_queue,
-    queue_name,
     reply_queue,
     stream_arguments_of,
 )
 from longhall.doors.stomp.wire.frames import V1_0, V1_1, V1_2, StompFrame
 from longhall.errors import Code, LonghallError
-from longhall.exchanges.names import DEFAULT_HOST, hall_name
+from longhall.exchanges.names import DEFAULT_HOST
 from longhall.front.identity import Principal, caller_of, is_encrypted
 from longhall.queues.selector import compile_selector
 from longhall.service.exchange_operations import DONE, REJECT, REQUEUE, SETTLE
@@ -223,7 +223,7 @@ async def subscribe(connection: StompConnection, frame: StompFrame) -> None:
     consumer.asked = (False, priority)
     consumer.positions = flag(frame, POSITIONS)
     subscription = StompSubscription(tag, destination, consumer)
-    subscription.is_cumulative = mode == CLIENT
+    consumer.is_cumulative = mode == CLIENT
     subscription.stream_arguments = stream_arguments_of(frame)
     if selector and destination.names_queue:
         subscription.filter = selector
@@ -239,7 +239,7 @@ def _check_room(connection: StompConnection) -> None:
 
 
 async def unsubscribe(connection: StompConnection, frame: StompFrame) -> None:
-    """UNSUBSCRIBE. With the headers of a durable subscription its queue is deleted, even if it was not read."""
+    """UNSUBSCRIBE. With the headers of a durable subscription its queue is deleted, whichever the frame names."""
     tag = tag_of(frame)
     subscription = connection.consumption.subscriptions.get(tag)
     if subscription is None:
@@ -248,9 +248,8 @@ async def unsubscribe(connection: StompConnection, frame: StompFrame) -> None:
         raise StompError("No subscription found", text)
     await connection.consumption.unsubscribe(subscription)
     if is_durable_subscription(frame) and not subscription.destination.names_queue:
-        name = queue_name(subscription.destination, frame)
         try:
-            await connection.service.call(DeleteQueue(hall_name(connection.host, name)), connection.caller)
+            await connection.service.call(DeleteQueue(subscription.consumer.queue), connection.caller)
         except LonghallError as error:
             if error.code is not Code.UNKNOWN_QUEUE:
                 raise
@@ -277,14 +276,13 @@ def _end(connection: StompConnection, frame: StompFrame, how: int) -> Work | Non
         raise missing_header(frame.command, header)
     consumption = connection.consumption
     transaction = connection.transactions.of(frame)
-    ended = consumption.ended(name)
     receipt = frame.headers.get("receipt", "")
     if transaction is not None:
-        transaction.ends.append((how, ended))
-        if receipt:
-            transaction.receipts.append(receipt)
+        if how != SETTLE or not transaction.settles(delivery_number(name, consumption.session_id)):
+            transaction.ends.append((how, consumption.ended(name)))
+        connection.send_receipt(receipt)  # The transaction has the frame; COMMIT has a receipt of its own.
         return None
-    consumption.acknowledgements.end(ended, how)
+    consumption.acknowledgements.end(consumption.ended(name), how)
     return _ended(connection, receipt) if receipt else None
 
 
@@ -316,8 +314,7 @@ async def commit(connection: StompConnection, frame: StompFrame) -> None:
     for _, ended in transaction.ends:
         consumption.acknowledgements.end(ended, DONE)
     await consumption.acknowledgements.ended()
-    for receipt in (*transaction.receipts, frame.headers.get("receipt", "")):
-        connection.send_receipt(receipt)
+    connection.send_receipt(frame.headers.get("receipt", ""))
 
 
 def abort(connection: StompConnection, frame: StompFrame) -> None:

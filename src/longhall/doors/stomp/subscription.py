@@ -36,7 +36,6 @@ class StompSubscription:
         self.destination = destination
         self.consumer = consumer
         self.shown_id = tag[2:]
-        self.is_cumulative = False
         self.filter = ""  # Of the consumer: messages that do not match stay for others.
         self.stream_arguments: dict[str, Any] = {}  # Where it begins in a stream, and what it wants of it.
         self.selector: Filter | None = None  # Of a queue of its own: messages that do not match are dropped.

@@ -14,6 +14,7 @@ from longhall.doors.amqp.unacknowledged import Unacknowledged
 from longhall.doors.stomp.errors import StompError
 from longhall.doors.stomp.publisher import SentMessage
 from longhall.doors.stomp.wire.frames import StompFrame
+from longhall.service.exchange_operations import SETTLE
 
 TRANSACTIONS_MAX: Final = 16
 FRAMES_MAX: Final = 1024  # Of one transaction.
@@ -24,14 +25,17 @@ TRANSACTION_BYTES_MAX: Final = 32 * 1024 * 1024  # Of all open transactions of a
 class StompTransaction:
     """The frames that wait for COMMIT, in the order of arrival."""
 
-    __slots__ = ("ends", "frames", "messages", "receipts", "size_bytes")
+    __slots__ = ("ends", "frames", "messages", "size_bytes")
 
     def __init__(self) -> None:
         self.messages: list[SentMessage] = []
         self.ends: list[tuple[int, list[Unacknowledged]]] = []  # How, and which deliveries.
-        self.receipts: list[str] = []  # Of ACK and NACK.
         self.frames = 0
         self.size_bytes = 0
+
+    def settles(self, number: int) -> bool:
+        """True if an earlier ACK of the transaction ends the delivery."""
+        return any(how == SETTLE and any(one.number == number for one in ended) for how, ended in self.ends)
 
 
 @final
@@ -47,7 +51,8 @@ class StompTransactions:
         if name in self._open:
             raise StompError("Bad transaction", f'Transaction has already begun: "{name}"\n')
         if len(self._open) >= TRANSACTIONS_MAX:
-            raise StompError("Bad transaction", f"A connection has at most {TRANSACTIONS_MAX} transactions\n")
+            text = f"A connection has at most {TRANSACTIONS_MAX} transactions\n"
+            raise StompError("Transaction limit exceeded", text)
         self._open[name] = StompTransaction()
 
     def end(self, frame: StompFrame) -> StompTransaction:

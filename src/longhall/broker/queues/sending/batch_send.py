@@ -50,6 +50,10 @@ def send_batch(hall: Hall, stager: DelayStager, queue: RunningQueue, messages: l
     settings = queue.settings
     if settings.messages_max or settings.bytes_max or queue.removed:
         return None
+    if queue.slow_send is not None:
+        if not queue.slow_send.done:
+            return None  # These messages come behind those, which are still under way.
+        queue.slow_send = None
     body_bytes_max = min(settings.message_bytes_max, ONE_RECORD_BYTES_MAX)
     for message in messages:
         if clear_bytes(message) > body_bytes_max:

@@ -262,6 +262,8 @@ class Publishing:
         pending.decide(self.answers)
         if slow:
             pending.run(self._append_slowly(slow, quick))
+            for queue, _, _ in slow:
+                queue.slow_send = pending
         elif quick:
             _Joined(self._hall, quick, pending)
         else:

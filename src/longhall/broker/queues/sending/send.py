@@ -6,6 +6,8 @@ go through `batch_send`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import msgspec
 
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
@@ -48,8 +50,15 @@ class Rider:
 async def send_one_by_one(
     hall: Hall, stager: DelayStager, queue: RunningQueue, messages: list[Outgoing]
 ) -> list[Accepted]:
-    """Accept or refuse each of these messages, where each may have to wait; they are acknowledged when this returns."""
-    answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
+    """Accept or refuse each of these messages, where each may have to wait; they are acknowledged when this returns.
+
+    Calls for a queue of AMQP have their turns: one that comes while another waits for older messages to go, or until
+    its parts are stored, does not overtake it, so that the messages of a channel stay in their order. A queue that lets
+    senders wait has no turns.
+    """
+    is_ordered = queue.settings.amqp is not None and queue.settings.when_full != "wait"
+    async with queue.send_turn if is_ordered else nullcontext():
+        answers = [await _send_by_itself(hall, stager, queue, message) for message in messages]
     await acknowledged(hall, queue.shard, queue.acknowledgers, queue.in_sync_min)
     return answers
 
