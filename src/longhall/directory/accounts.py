@@ -56,9 +56,7 @@ class User(msgspec.Struct, array_like=True, frozen=True):
     created_ms: int = 0
     scram: tuple[ScramKey, ...] = ()
     changed_ms: int = 0  # Of the credentials; also the time of disabling.
-    dormant: bool = (
-        False  # Made by Kafka's SCRAM requests before there was an administrator: no door asks because of it.
-    )
+    dormant: bool = False  # Made by a Kafka client while there was no administrator: no door asks because of it.
 
     def keys_of(self, mechanism: str, now_ms: int) -> list[ScramKey]:
         """The valid keys of a mechanism, the newest first."""
