@@ -244,7 +244,7 @@ TOPIC_BUGS: Final[dict[str, Bug]] = {
     ),
     "compact-the-last-value": Bug("Compaction drops some newest values.", "cleaning", 4, _compact_the_last_value),
     "reopen-closed-segments": Bug(
-        "A closed segment takes batches again after a restart.", "cleaning", 10, _reopen_closed_segments
+        "A closed segment takes batches again after a restart.", "cleaning", 20, _reopen_closed_segments
     ),
     "cut-too-early": Bug("Retention keeps half of what it should.", "cleaning", 4, _cut_too_early),
     "serve-damage": Bug("Readers get bytes with a wrong checksum.", "damage", 6, _serve_damage),
