@@ -338,6 +338,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     brokers.ConfigureBroker: _cluster(AccessAction.ALTER_CONFIGS),
     brokers.ListBrokerConfigurations: _cluster(AccessAction.DESCRIBE_CONFIGS),
     kafka.AnswerKafkaRequest: BY_KAFKA,
+    kafka.ReserveProducerIds: INTERNAL,
     audit.AppendAudit: INTERNAL,
     usage.AppendUsage: INTERNAL,
     # Data keys of sealed queues and topics
