@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from longhall.cli.cluster.status import ask
@@ -91,6 +92,53 @@ def test_messages_are_on_storage_nodes_and_the_catalogue_on_metadata_nodes(apart
     received = sqs_client(apart.nodes[3].sqs).receive_message(QueueUrl=queue, WaitTimeSeconds=20)
     assert [message["Body"] for message in received["Messages"]] == [MARK.decode()]
     assert [number for number, node in apart.nodes.items() if _has_mark(node)] == list(STORAGE)
+
+
+def test_every_node_says_how_much_is_placed_in_each_wing(apart: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": apart.nodes[1].bootstrap})
+    admin.create_topics([NewTopic("counted", num_partitions=2)])["counted"].result(30)
+    placed = [row["placed"] for row in _rows(apart, "wing", "list")]
+    assert len(placed) == len(STORAGE)
+    assert all(placed)
+    for number in apart.nodes:
+        known = {name: value for name, value in _samples(apart.nodes[number], "longhall_wing_placed").items() if value}
+        assert len(known) == (len(STORAGE) if number in METADATA else 0), f"node {number}: {known}"
+        assert _samples(apart.nodes[number], "longhall_wing_placed") == known, "no node without the catalogue says 0"
+
+
+def test_metrics_have_the_lag_of_groups_in_spread_topics(apart: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": apart.nodes[1].bootstrap})
+    admin.create_topics([NewTopic("lagging", num_partitions=4)])["lagging"].result(30)
+    producer = Producer({"bootstrap.servers": apart.nodes[1].bootstrap})
+    for number in range(40):
+        producer.produce("lagging", b"x", partition=number % 4)
+    assert producer.flush(60) == 0
+    consumer = Consumer({"bootstrap.servers": apart.nodes[1].bootstrap, "group.id": "readers"})
+    consumer.commit(offsets=[TopicPartition("lagging", number, 10 - number) for number in range(4)], asynchronous=False)
+    consumer.close()
+    lag = {f'{{consumergroup="readers",partition="{number}",topic="lagging"}}': float(number) for number in range(4)}
+    for number in METADATA:
+        _wait_for(lambda node=apart.nodes[number]: _samples(node, "kafka_consumergroup_lag"), lag)
+        seconds = _samples(apart.nodes[number], "kafka_consumergroup_lag_seconds")
+        assert set(seconds) == set(lag)
+        assert [value > 0 for _, value in sorted(seconds.items())] == [False, True, True, True]
+    assert _samples(apart.nodes[STORAGE[0]], "kafka_topic_partition_current_offset"), "a wing shows its partitions"
+
+
+def _wait_for(look: Callable[[], Any], wanted: Any) -> None:
+    """Wait until a node shows this: followers know of a commit a moment later than the leader."""
+    ends_s = time.monotonic() + 20
+    while (found := look()) != wanted:
+        assert time.monotonic() < ends_s, f"{found} instead of {wanted}"
+        time.sleep(0.1)
+
+
+def _samples(node: Node, name: str) -> dict[str, float]:
+    """The samples of one family in the metrics of a node, by their labels."""
+    with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=20) as answer:
+        lines = answer.read().decode().splitlines()
+    found = (line.rsplit(" ", 1) for line in lines if line.startswith(name + "{"))
+    return {sample.removeprefix(name): float(value) for sample, value in found}
 
 
 def test_clients_go_on_when_a_node_of_each_role_dies(apart: Cluster) -> None:

@@ -393,6 +393,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     topics.NoteArchived: INTERNAL,
     topics.NoteDeletedQueue: INTERNAL,
     topics.MeasureTopics: INTERNAL,
+    topics.MeasureLags: INTERNAL,
     topics.MeasureTraffic: INTERNAL,
     transactions.VerifyPartition: INTERNAL,
     transactions.WriteMarkers: INTERNAL,
