@@ -118,17 +118,17 @@ def test_metrics_have_the_lag_of_groups_in_spread_topics(apart: Cluster) -> None
     consumer.close()
     lag = {f'{{consumergroup="readers",partition="{number}",topic="lagging"}}': float(number) for number in range(4)}
     for number in METADATA:
-        _wait_for(lambda node=apart.nodes[number]: _samples(node, "kafka_consumergroup_lag"), lag)
+        _wait_for_samples(apart.nodes[number], "kafka_consumergroup_lag", lag)
         seconds = _samples(apart.nodes[number], "kafka_consumergroup_lag_seconds")
         assert set(seconds) == set(lag)
         assert [value > 0 for _, value in sorted(seconds.items())] == [False, True, True, True]
     assert _samples(apart.nodes[STORAGE[0]], "kafka_topic_partition_current_offset"), "a wing shows its partitions"
 
 
-def _wait_for(look: Callable[[], Any], wanted: Any) -> None:
-    """Wait until a node shows this: followers know of a commit a moment later than the leader."""
+def _wait_for_samples(node: Node, name: str, wanted: dict[str, float]) -> None:
+    """Wait until a node shows these: followers know of a commit a moment later than the leader."""
     ends_s = time.monotonic() + 20
-    while (found := look()) != wanted:
+    while (found := _samples(node, name)) != wanted:
         assert time.monotonic() < ends_s, f"{found} instead of {wanted}"
         time.sleep(0.1)
 
