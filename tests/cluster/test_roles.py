@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -25,12 +26,16 @@ STORAGE = (4, 5)
 ROLES = {**dict.fromkeys(METADATA, "metadata"), **dict.fromkeys(STORAGE, "storage")}
 MARK = b"51d0-marked-message-body"
 WAIT_S = 90.0
+HEARD = "heard.json"  # What the scale hook is told.
 
 
 @pytest.fixture(scope="module")
 def apart(ensemble: Ensemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     home = tmp_path_factory.mktemp("roles")
-    spread = {"default_placement": "spread"}
+    hook = home / "hook.py"
+    hook.write_text(f"import pathlib, sys\npathlib.Path({str(home / HEARD)!r}).write_text(sys.stdin.read())\n")
+    scaling = {"scale_hook": f"{sys.executable} {hook}", "load_per_host": "4KiB"}
+    spread = {"default_placement": "spread", **scaling}
     cluster = Cluster(home, session_ms=3000, zookeeper=ensemble, path=f"/{home.name}", settings=spread)
     try:
         for number, role in ROLES.items():
@@ -139,6 +144,24 @@ def _samples(node: Node, name: str) -> dict[str, float]:
         lines = answer.read().decode().splitlines()
     found = (line.rsplit(" ", 1) for line in lines if line.startswith(name + "{"))
     return {sample.removeprefix(name): float(value) for sample, value in found}
+
+
+def test_the_scale_hook_counts_storage_nodes_and_sees_their_load(apart: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": apart.nodes[1].bootstrap})
+    admin.create_topics([NewTopic("busy", num_partitions=4)])["busy"].result(30)
+    producer = Producer({"bootstrap.servers": apart.nodes[1].bootstrap})
+    ends_s = time.monotonic() + WAIT_S
+    heard: dict[str, Any] = {}
+    while heard.get("hosts_wanted", 0) <= 3:
+        assert time.monotonic() < ends_s, f"no more hosts than copies are wanted: {heard}"
+        for partition in range(4):
+            producer.produce("busy", b"x" * 10_000, partition=partition)
+        producer.flush(60)
+        time.sleep(0.2)
+        path = apart.nodes[1].data.parent / HEARD
+        heard = json.loads(path.read_text() or "{}") if path.exists() else {}
+    assert (heard["want"], heard["hosts"]) == ("more", len(STORAGE))
+    assert heard["load_bytes_a_second"] > 3 * heard["load_per_host"] == 3 * 4096
 
 
 def test_clients_go_on_when_a_node_of_each_role_dies(apart: Cluster) -> None:
