@@ -28,6 +28,7 @@ REAL = (
     "test_reassignments.py",
     "test_repair.py",
     "test_roles.py",
+    "test_scaling.py",
     "test_scrub.py",
     "test_sealed.py",
     "test_spread.py",
