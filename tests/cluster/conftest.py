@@ -25,6 +25,7 @@ REAL = (
     "test_moves.py",
     "test_outbox.py",
     "test_power_cut.py",
+    "test_producer_ids.py",
     "test_reassignments.py",
     "test_repair.py",
     "test_roles.py",
