@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from longhall.broker import producer_ids
 from longhall.broker.pending import Pending, started
 from longhall.broker.queue_catalogue import QueueCatalogue
 from longhall.broker.queues.delivery.settle import change_leases
@@ -14,6 +15,7 @@ from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep import queue_administration as group_queues
 from longhall.cluster.placement.group_topics import GroupTopics
 from longhall.errors import Code, LonghallError
+from longhall.node import operations
 from longhall.service import placed_queues, queue_administration
 from longhall.service.placed_queues import PlacedQueues
 from longhall.service.placed_receive import PlacedReceive
@@ -174,7 +176,34 @@ def _take_the_fork_before() -> _Replacements:
     return [(GroupTopics, "_apply_over", apply_over), (GroupTopics, "check_incarnation", check_incarnation)]
 
 
+def _give_uncommitted_blocks() -> _Replacements:
+    async def committed(hall: Any, shard: Any, whom: int = 0) -> None:
+        """The next leader does not know the block."""
+
+    return [(producer_ids, "committed", committed)]
+
+
+def _reserve_what_the_leader_gives_out() -> _Replacements:
+    async def reserve(hall: Any) -> Any:
+        below = hall.catalogue.producer_ids_below
+        return producer_ids.ProducerIdBlock(max(below - 1, 0), below or 1)
+
+    return [(operations, "reserve_producer_ids", reserve)]
+
+
 WING_BUGS: Final[dict[str, Bug]] = {
+    "give-uncommitted-blocks": Bug(
+        "A block of producer ids is given away before its event is committed.",
+        "wing-topics",
+        8,
+        _give_uncommitted_blocks,
+    ),
+    "reserve-twice": Bug(
+        "Processes get the block of producer ids that the leader of the hall gives out itself.",
+        "wing-topics",
+        2,
+        _reserve_what_the_leader_gives_out,
+    ),
     "send-to-the-next-wing": Bug(
         "A message that a wing may have accepted is sent to the next one.", "cluster-wings", 10, _send_to_the_next_wing
     ),

@@ -3,7 +3,8 @@
 cluster-wings    queues of every placement and of none through the doors of all hosts, one of them with an audit, and
                  recreated queues, while hosts, links, disks and single wing processes fail
 namesakes        many queues are created, used, deleted and recreated, while wings are away for a moment
-wing-topics      Kafka writers and readers of a topic whose partitions are in several wings, under the same faults
+wing-topics      Kafka writers and readers of a topic whose partitions are in several wings, and producers that ask
+                 every process for an id, under the same faults
 wing-transactions
                  transactions over partitions of three wings and offsets in the hall, and zombies, under the same faults
 """
@@ -30,6 +31,7 @@ from simulation.scenarios.audit_reader import compare_audit
 from simulation.scenarios.cluster_run import FAULTS_S, LINGER_S, READY_S, SLACK_S, ClusterRun, context_of
 from simulation.scenarios.consumers import GOOD, Consumer
 from simulation.scenarios.machine import Starter
+from simulation.scenarios.producer_ids import small_blocks, take_producer_ids
 from simulation.scenarios.producers import body_for, key_of
 from simulation.scenarios.queue_run import QueueRun
 from simulation.scenarios.recreated_queue import MAKE_S, RecreatedQueue
@@ -213,7 +215,11 @@ async def wing_topics(simulation: Simulation, starter: Starter) -> RunResult:
     run.write(places, plain=2, idempotent=2, transactional=0, pause_s=0.4)
     run.commit(1, 1.0)
     run.belong(2)
-    played = await run.end(CALM_S)
+    given: set[int] = set()
+    for number in range(2):
+        run.context.act(take_producer_ids(run.context, f"producer-ids-{number}", given, 0.1))
+    with small_blocks():
+        played = await run.end(CALM_S)
     await group_processes.check_copies()
     return played
 

@@ -1,4 +1,4 @@
-"""Topics and producer ids: replies follow the commit, and refusals have a reason."""
+"""Topics: replies follow the commit, and refusals have a reason."""
 
 from __future__ import annotations
 
@@ -12,32 +12,11 @@ from longhall.broker.topic_administration import (
     configure_topic,
     create_topic,
     delete_topic,
-    take_producer_id,
     trim_log,
 )
 from longhall.errors import Code, LonghallError
 from longhall.topics.effects import CommitRequest
 from tests.broker.desk import Desk, Life, batch_of
-
-
-@pytest.mark.parametrize("end", ["kill", "cut"])
-def test_producer_ids_are_unique_in_a_hall(end: str) -> None:
-    given: list[int] = []
-    for seed in range(2):
-        desk = Desk(seed)
-        given.clear()
-
-        async def play(life: Life) -> None:
-            async def ask() -> None:
-                given.append(await take_producer_id(life.hall))
-
-            for _ in range(1_500):
-                asyncio.get_running_loop().create_task(ask())
-            await asyncio.sleep(0.0005)
-
-        for _ in range(4):
-            desk.live(play, end=end)
-        assert len(set(given)) == len(given)
 
 
 def test_invalid_requests_are_refused_with_a_reason() -> None:

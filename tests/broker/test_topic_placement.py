@@ -9,7 +9,7 @@ import pytest
 
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import Host
-from longhall.broker.placement import PartitionLocation, is_elsewhere, is_placed
+from longhall.broker.placement import GroupLocation, PartitionLocation, is_elsewhere, is_placed
 from longhall.broker.queues.write import write_records
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic, trim_log
 from longhall.broker.transaction_appends import Appended, TransactionBatch
@@ -44,6 +44,9 @@ class Chosen:
         return PartitionLocation(0, 0, [], [])
 
     def brokers(self) -> list[Host]:
+        return []
+
+    def groups(self) -> list[GroupLocation]:
         return []
 
     def spread(self, copies_min: int = 0) -> list[int]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from longhall.cli.cluster.status import ask
@@ -24,12 +26,16 @@ STORAGE = (4, 5)
 ROLES = {**dict.fromkeys(METADATA, "metadata"), **dict.fromkeys(STORAGE, "storage")}
 MARK = b"51d0-marked-message-body"
 WAIT_S = 90.0
+HEARD = "heard.json"  # What the scale hook is told.
 
 
 @pytest.fixture(scope="module")
 def apart(ensemble: Ensemble, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     home = tmp_path_factory.mktemp("roles")
-    spread = {"default_placement": "spread"}
+    hook = home / "hook.py"
+    hook.write_text(f"import pathlib, sys\npathlib.Path({str(home / HEARD)!r}).write_text(sys.stdin.read())\n")
+    scaling = {"scale_hook": f"{sys.executable} {hook}", "load_per_host": "4KiB"}
+    spread = {"default_placement": "spread", **scaling}
     cluster = Cluster(home, session_ms=3000, zookeeper=ensemble, path=f"/{home.name}", settings=spread)
     try:
         for number, role in ROLES.items():
@@ -91,6 +97,71 @@ def test_messages_are_on_storage_nodes_and_the_catalogue_on_metadata_nodes(apart
     received = sqs_client(apart.nodes[3].sqs).receive_message(QueueUrl=queue, WaitTimeSeconds=20)
     assert [message["Body"] for message in received["Messages"]] == [MARK.decode()]
     assert [number for number, node in apart.nodes.items() if _has_mark(node)] == list(STORAGE)
+
+
+def test_every_node_says_how_much_is_placed_in_each_wing(apart: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": apart.nodes[1].bootstrap})
+    admin.create_topics([NewTopic("counted", num_partitions=2)])["counted"].result(30)
+    placed = [row["placed"] for row in _rows(apart, "wing", "list")]
+    assert len(placed) == len(STORAGE)
+    assert all(placed)
+    for number in apart.nodes:
+        known = {name: value for name, value in _samples(apart.nodes[number], "longhall_wing_placed").items() if value}
+        assert len(known) == (len(STORAGE) if number in METADATA else 0), f"node {number}: {known}"
+        assert _samples(apart.nodes[number], "longhall_wing_placed") == known, "no node without the catalogue says 0"
+
+
+def test_metrics_have_the_lag_of_groups_in_spread_topics(apart: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": apart.nodes[1].bootstrap})
+    admin.create_topics([NewTopic("lagging", num_partitions=4)])["lagging"].result(30)
+    producer = Producer({"bootstrap.servers": apart.nodes[1].bootstrap})
+    for number in range(40):
+        producer.produce("lagging", b"x", partition=number % 4)
+    assert producer.flush(60) == 0
+    consumer = Consumer({"bootstrap.servers": apart.nodes[1].bootstrap, "group.id": "readers"})
+    consumer.commit(offsets=[TopicPartition("lagging", number, 10 - number) for number in range(4)], asynchronous=False)
+    consumer.close()
+    lag = {f'{{consumergroup="readers",partition="{number}",topic="lagging"}}': float(number) for number in range(4)}
+    for number in METADATA:
+        _wait_for_samples(apart.nodes[number], "kafka_consumergroup_lag", lag)
+        seconds = _samples(apart.nodes[number], "kafka_consumergroup_lag_seconds")
+        assert set(seconds) == set(lag)
+        assert [value > 0 for _, value in sorted(seconds.items())] == [False, True, True, True]
+    assert _samples(apart.nodes[STORAGE[0]], "kafka_topic_partition_current_offset"), "a wing shows its partitions"
+
+
+def _wait_for_samples(node: Node, name: str, wanted: dict[str, float]) -> None:
+    """Wait until a node shows these: followers know of a commit a moment later than the leader."""
+    ends_s = time.monotonic() + 20
+    while (found := _samples(node, name)) != wanted:
+        assert time.monotonic() < ends_s, f"{found} instead of {wanted}"
+        time.sleep(0.1)
+
+
+def _samples(node: Node, name: str) -> dict[str, float]:
+    """The samples of one family in the metrics of a node, by their labels."""
+    with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=20) as answer:
+        lines = answer.read().decode().splitlines()
+    found = (line.rsplit(" ", 1) for line in lines if line.startswith(name + "{"))
+    return {sample.removeprefix(name): float(value) for sample, value in found}
+
+
+def test_the_scale_hook_counts_storage_nodes_and_sees_their_load(apart: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": apart.nodes[1].bootstrap})
+    admin.create_topics([NewTopic("busy", num_partitions=4)])["busy"].result(30)
+    producer = Producer({"bootstrap.servers": apart.nodes[1].bootstrap})
+    ends_s = time.monotonic() + WAIT_S
+    heard: dict[str, Any] = {}
+    while heard.get("hosts_wanted", 0) <= 3:
+        assert time.monotonic() < ends_s, f"no more hosts than copies are wanted: {heard}"
+        for partition in range(4):
+            producer.produce("busy", b"x" * 10_000, partition=partition)
+        producer.flush(60)
+        time.sleep(0.2)
+        path = apart.nodes[1].data.parent / HEARD
+        heard = json.loads(path.read_text() or "{}") if path.exists() else {}
+    assert (heard["want"], heard["hosts"]) == ("more", len(STORAGE))
+    assert heard["load_bytes_a_second"] > 3 * heard["load_per_host"] == 3 * 4096
 
 
 def test_clients_go_on_when_a_node_of_each_role_dies(apart: Cluster) -> None:

@@ -32,7 +32,7 @@ class FakeHall:
             TopicStatus("empty", []),
         ]
         offsets = [GroupOffsetStatus("orders", 0, 20, 5, 1.5), GroupOffsetStatus("orders", 1, 7, 0, None)]
-        self.group_list: list[GroupStatus] = [GroupStatus('odd "name"\\\n', "Stable", 3, offsets)]
+        self.group_list: list[GroupStatus] = [GroupStatus('odd "name"\\\n', "Stable", 3, offsets, [("spread", 2, 8)])]
 
         self.queue_list: list[QueueStatus] = [
             QueueStatus("jobs", 5, 2, 1, 4096, 1.5, False, 9, 3, 1, {"attempts": 2, "expired": 1}, {"settled": 4}, 2),
@@ -56,6 +56,9 @@ class FakeHall:
 
     def groups(self) -> Sequence[GroupStatus]:
         return self.group_list
+
+    async def offsets_elsewhere(self, groups: Sequence[GroupStatus]) -> Sequence[Sequence[GroupOffsetStatus]]:
+        return [[GroupOffsetStatus(*position, 3, 0.5) for position in group.elsewhere] for group in groups]
 
     def queues(self) -> Sequence[QueueStatus]:
         return self.queue_list

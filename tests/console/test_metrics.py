@@ -73,6 +73,8 @@ async def test_lag_in_messages_and_in_seconds() -> None:
     assert value(samples, "kafka_consumergroup_lag", consumergroup=group, topic="orders", partition="0") == 5
     assert value(samples, "kafka_consumergroup_lag_seconds", consumergroup=group, topic="orders", partition="0") == 1.5
     assert value(samples, "kafka_consumergroup_lag_sum", consumergroup=group, topic="orders") == 5
+    assert value(samples, "kafka_consumergroup_lag", consumergroup=group, topic="spread", partition="2") == 3
+    assert value(samples, "kafka_consumergroup_current_offset", consumergroup=group, topic="spread", partition="2") == 8
     assert value(samples, "kafka_consumergroup_current_offset_sum", consumergroup=group, topic="orders") == 27
     unknown = (
         "kafka_consumergroup_lag_seconds",

@@ -13,7 +13,7 @@ import msgspec
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import Host
 from longhall.broker.pending import Pending, failed, started
-from longhall.broker.placement import WING_STEP, PartitionLocation
+from longhall.broker.placement import WING_STEP, GroupLocation, PartitionLocation
 from longhall.broker.topic_administration import add_partitions, configure_topic, create_topic, delete_topic
 from longhall.broker.transaction_appends import Appended, TransactionBatch
 from longhall.broker.transaction_markers import PartitionMarkers, write_markers
@@ -76,6 +76,9 @@ class ToldWings:
 
     def brokers(self) -> list[Host]:
         return [Host(node=broker_of(wing), kafka=str(node.kafka), rack="r") for wing, node in self._processes.items()]
+
+    def groups(self) -> list[GroupLocation]:
+        return [GroupLocation(number, f"wing-{number}", [broker_of(number)]) for number in self._processes]
 
     def spread(self, copies_min: int = 0) -> list[int]:
         return []

@@ -49,6 +49,26 @@ def test_what_flutters_is_nobodys_wish() -> None:
         assert rule.wanted(second * 1000, 2, 21 if second % 8 < 4 else 8) == 2
 
 
+def test_load_wants_hosts_as_parts_do() -> None:
+    rule = Rule(10, 1, 9, load_per_host=1000)
+    assert rule.wanted(0, 2, 1, 3500.0) == 2
+    assert rule.wanted(MORE_AFTER_MS, 2, 1, 3500.0) == 4
+    assert rule.wanted(MORE_AFTER_MS, 4, 1, 2400.0) == 4  # Three hosts would be filled to more than three quarters.
+    assert rule.wanted(MORE_AFTER_MS + FEWER_AFTER_MS, 4, 1, 2200.0) == 4
+    assert rule.wanted(MORE_AFTER_MS + 2 * FEWER_AFTER_MS, 4, 1, 2200.0) == 3
+    assert rule.wanted(MORE_AFTER_MS + 2 * FEWER_AFTER_MS, 4, 39, 2200.0) == 4  # Now the parts need them.
+    assert Rule(10, 1, 9).wanted(MORE_AFTER_MS, 1, 1, 1e12) == 1
+
+
+@pytest.mark.parametrize(("load_per_host", "fewer"), [(1000, 4), (0, 3)])
+def test_a_new_leader_wants_fewer_hosts_only_when_it_knows_the_load(load_per_host: int, fewer: int) -> None:
+    rule = Rule(10, 1, 9, load_per_host)
+    rule.wanted(0, 4, 1, 100.0, load_known=False)
+    assert rule.wanted(FEWER_AFTER_MS, 4, 1, 100.0, load_known=False) == fewer
+    rule.wanted(2 * FEWER_AFTER_MS, 4, 1, 100.0)
+    assert rule.wanted(3 * FEWER_AFTER_MS, 4, 1, 100.0) == 3
+
+
 @pytest.mark.parametrize(("coordinator", "least"), [(None, 1), ("zk://127.0.0.1:1", 3)])
 def test_a_cluster_never_wants_fewer_hosts_than_it_has_copies(coordinator: str | None, least: int) -> None:
     async def make() -> Scaler:

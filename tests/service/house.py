@@ -13,6 +13,7 @@ from longhall.broker.configuration import SHARE
 from longhall.broker.group_steps import GroupSteps
 from longhall.broker.options import HallOptions
 from longhall.broker.pending import Pending, failed
+from longhall.broker.placement import GroupLocation
 from longhall.broker.queues.service import QueueService
 from longhall.broker.queues.upkeep.side_topics import placed_side_topics
 from longhall.broker.transaction_appends import Appended, TransactionBatch, append_in_transaction
@@ -133,6 +134,9 @@ class Near:
         if number in self.lost:
             raise LonghallError(Code.TIMED_OUT, "the leader did not answer; it may have done what was asked")
         return decode_reply(operation, encode(served.result()))
+
+    def groups(self) -> list[GroupLocation]:
+        return []
 
     def spread(self, copies_min: int = 0) -> list[int]:
         return [self.share, *(one for one in sorted(self._groups) if one != self.share)] if self.spreads else []

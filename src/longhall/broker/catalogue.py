@@ -88,7 +88,7 @@ class Catalogue:
         self.broker = 1  # The number of this broker.
         self.options = options  # With the configurations of this broker.
         self._options_at_start = options
-        self._next_producer_id = 0
+        self._own_producer_ids = range(0)
         self._partition_count = 0  # Counted incrementally.
 
     # Deciding
@@ -157,17 +157,24 @@ class Catalogue:
         check(configuration)
         return TopicConfigured(topic_id=topic.topic_id, configuration=dict(configuration))
 
-    def decide_producer_ids(self) -> ProducerIdsTaken | None:
-        """The event for a new block of ids, if the last block is used up."""
-        if self._next_producer_id < self.producer_ids_below:
-            return None
-        return ProducerIdsTaken(below=self._next_producer_id + PRODUCER_ID_BLOCK)
+    def decide_producer_ids(self) -> ProducerIdsTaken:
+        """The event for a new block of ids, for this process or another one."""
+        return ProducerIdsTaken(below=self.producer_ids_below + PRODUCER_ID_BLOCK)
+
+    def own_producer_ids(self, first: int) -> None:
+        """Give out the newest block here, from its first id on."""
+        self._own_producer_ids = range(first, self.producer_ids_below)
+
+    @property
+    def has_producer_id(self) -> bool:
+        """True if the block of this process is not used up."""
+        return bool(self._own_producer_ids)
 
     def take_producer_id(self) -> int:
-        """A new producer id. The rest of a block is not used after a restart."""
-        assert self._next_producer_id < self.producer_ids_below
-        self._next_producer_id += 1
-        return self._next_producer_id - 1
+        """A new producer id of the block of this process. The rest of a block is not used after a restart."""
+        producer_id = self._own_producer_ids[0]
+        self._own_producer_ids = self._own_producer_ids[1:]
+        return producer_id
 
     def partition_count(self) -> int:
         """The number of partitions of all topics."""
@@ -216,7 +223,7 @@ class Catalogue:
             case ProducerIdsTaken():
                 self.producer_ids_below = event.below
                 if replayed:
-                    self._next_producer_id = event.below
+                    self._own_producer_ids = range(0)
             case PartsMade():
                 self.parts[event.partition] = event.shard
                 self.next_partition = max(self.next_partition, event.partition + 1)

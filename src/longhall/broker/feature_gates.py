@@ -23,7 +23,8 @@
               the groups of their queues; topics in groups may have to be archived; the log has notes of usage;
               partitions may move between replication groups: topics have move records
     level 9   queues in replication groups move, grow, and take part in transactions; segments of quiet partitions are
-              closed by an event; nodes may have the roles metadata and storage; users may be dormant
+              closed by an event; nodes may have the roles metadata and storage; users may be dormant; the hall
+              reserves blocks of producer ids for other processes
 
 Reads are never gated: a version reads all levels up to its newest. Writes are gated by `Hall.feature_level`, which is
 raised only when every node of the cluster can read the new formats, and never decreases. A standalone node stays at
@@ -84,6 +85,7 @@ DORMANT_USERS_LEVEL: Final = 9  # Users because of whom no door asks for logins:
 GROUP_GROWTH_LEVEL: Final = 9  # Queues that grow in other replication groups.
 SPREAD_LEVEL: Final = 9  # Queues that AMQP declared are spread by default.
 ROLES_LEVEL: Final = 9  # Nodes that never get a replica of the hall although they store wings.
+PRODUCER_IDS_LEVEL: Final = 9  # Blocks of producer ids that the leader of the hall reserves for other processes.
 QUEUE_MOVES_LEVEL: Final = 9  # Queues, and compacted topics, that move between replication groups.
 ACKNOWLEDGE_LEVEL: Final = 2  # Weaker acknowledgements, and elections that account for them.
 
@@ -260,6 +262,11 @@ def may_settle_in_groups(hall: Hall) -> bool:
     replica of such a group keeps what is held for it.
     """
     return hall.replica is None or hall.feature_level >= GROUP_SETTLES_LEVEL
+
+
+def may_reserve_producer_ids(hall: Hall) -> bool:
+    """True if every leader of the hall reserves blocks of producer ids for other processes."""
+    return hall.replica is None or hall.feature_level >= PRODUCER_IDS_LEVEL
 
 
 def may_remember_produced(hall: Hall) -> bool:

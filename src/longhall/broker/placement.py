@@ -33,6 +33,14 @@ class PartitionLocation(NamedTuple):
     in_sync: list[int]
 
 
+class GroupLocation(NamedTuple):
+    """A replication group and its replicas, by broker ids; the preferred leader is the first."""
+
+    number: int
+    name: str
+    replicas: list[int]
+
+
 class GroupPlacement(Protocol):
     """The interface for doors and operations. The synchronous methods answer from memory and can be slightly stale."""
 
@@ -44,6 +52,9 @@ class GroupPlacement(Protocol):
 
     def brokers(self) -> list[Host]:
         """The live processes of wings, by broker ids."""
+
+    def groups(self) -> list[GroupLocation]:
+        """The wings that have processes."""
 
     def spread(self, copies_min: int = 0) -> list[int]:
         """The wings of hosts that can take a new topic without a placement now, the least loaded first; each has at

@@ -9,7 +9,7 @@ from typing import Final
 from longhall.broker.archive_hold import archived_end
 from longhall.broker.catalogue import Topic
 from longhall.broker.configuration import ACKNOWLEDGE, PLACEMENT
-from longhall.broker.events import CatalogueEvent, LogTrimmed, ProducerIdsTaken, QueueRemoved, TopicCreated
+from longhall.broker.events import CatalogueEvent, LogTrimmed, QueueRemoved, TopicCreated
 from longhall.broker.feature_gates import check_acknowledge, check_topic, may_map
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall
 from longhall.broker.partition import Partition
@@ -168,16 +168,6 @@ async def trim_log(hall: Hall, partition: Partition, before_offset: int) -> int:
         recount(hall, partition, began)
         await committed(hall, partition.shard)
     return partition.log.start_offset
-
-
-async def take_producer_id(hall: Hall) -> int:
-    """A new producer id. Commits a new block of ids first if the last is used up."""
-    must_lead(hall)
-    while (event := hall.catalogue.decide_producer_ids()) is not None:  # Other callers may use up the block meanwhile.
-        await commit_event(hall, ProducerIdsTaken(below=event.below))
-    producer_id = hall.catalogue.take_producer_id()
-    await committed(hall, hall.shards[CATALOGUE_SHARD])  # Another caller may have appended the block just now.
-    return producer_id
 
 
 async def commit_event(hall: Hall, event: CatalogueEvent) -> None:

@@ -24,8 +24,8 @@ from typing import Final, Protocol, final
 from longhall.broker.deadline_timer import DeadlineTimer
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import EVENT_ROOM_BYTES, Hall, HallObserver
+from longhall.broker.producer_ids import take_producer_id
 from longhall.broker.queues.write import together
-from longhall.broker.topic_administration import take_producer_id
 from longhall.broker.transaction_markers import MarkerWriter, PartitionMarkers, append_marker
 from longhall.broker.transaction_settles import Infos, TransactionSettles, settles
 from longhall.broker.waiting import committed

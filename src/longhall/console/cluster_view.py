@@ -49,7 +49,7 @@ class WingView(msgspec.Struct, kw_only=True):
     keepers: list[int]
     in_sync: list[int]
     reserved: bool = False
-    placed: int = 0  # The number of topics and queues in it.
+    placed: int | None = None  # The number of topics and queues in it; None at a node without the catalogue.
 
 
 class ClusterView(msgspec.Struct, kw_only=True):
@@ -110,7 +110,9 @@ def company_families(view: ClusterView) -> Iterator[Family]:
     yield counter(
         "longhall_replica_repairs_total", "Copies given up for a full sync for these reasons.", view.full_syncs
     )
-    placed: list[Sample] = [("", labels(("wing", wing.name)), float(wing.placed)) for wing in view.wings]
+    placed: list[Sample] = [
+        ("", labels(("wing", wing.name)), float(wing.placed)) for wing in view.wings if wing.placed is not None
+    ]
     yield Family("longhall_wing_placed", "gauge", "Topics and queues placed in a wing.", placed)
     lags = [host for host in view.hosts if host.lag_entries is not None]
     entries: list[Sample] = [("", labels(("node", str(host.node))), float(host.lag_entries or 0)) for host in lags]

@@ -9,6 +9,7 @@ appear once without a topic for the node and once for each topic, so sums are ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, final
 
 from longhall.console.metrics import (
@@ -121,7 +122,10 @@ class HallFamilies:
 
     async def groups(self) -> list[Family]:
         """Members, offsets and lag, in messages and in seconds."""
-        return list(_group_families(await gathered(self._hall.groups())))
+        groups = await gathered(self._hall.groups())
+        more = await self._hall.offsets_elsewhere(groups)
+        whole = [replace(group, offsets=[*group.offsets, *some]) for group, some in zip(groups, more, strict=True)]
+        return list(_group_families(whole))
 
     async def queues(self) -> list[Family]:
         """Depth, age and outcomes of the messages in queues."""

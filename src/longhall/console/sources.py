@@ -73,6 +73,7 @@ class GroupStatus:
     state: str
     members: int
     offsets: Sequence[GroupOffsetStatus]
+    elsewhere: Sequence[tuple[str, int, int]] = ()  # Topic, partition and committed offset in other replication groups.
 
 
 @dataclass(slots=True)
@@ -174,6 +175,9 @@ class HallStatus(Protocol):
     def topics(self) -> Iterable[TopicStatus]: ...
 
     def groups(self) -> Iterable[GroupStatus]: ...
+
+    async def offsets_elsewhere(self, groups: Sequence[GroupStatus]) -> Sequence[Sequence[GroupOffsetStatus]]:
+        """For each of these groups its progress in other replication groups, as far as those answer."""
 
     def queues(self) -> Iterable[QueueStatus]: ...
 

@@ -344,6 +344,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     brokers.ConfigureBroker: _cluster(AccessAction.ALTER_CONFIGS),
     brokers.ListBrokerConfigurations: _cluster(AccessAction.DESCRIBE_CONFIGS),
     kafka.AnswerKafkaRequest: BY_KAFKA,
+    kafka.ReserveProducerIds: INTERNAL,
     audit.AppendAudit: INTERNAL,
     usage.AppendUsage: INTERNAL,
     # Data keys of sealed queues and topics
@@ -398,6 +399,7 @@ OPERATION_PERMISSIONS: Final[dict[type[Operation[Any]], Guarded]] = {
     topics.NoteArchived: INTERNAL,
     topics.NoteDeletedQueue: INTERNAL,
     topics.MeasureTopics: INTERNAL,
+    topics.MeasureLags: INTERNAL,
     topics.MeasureTraffic: INTERNAL,
     transactions.VerifyPartition: INTERNAL,
     transactions.WriteMarkers: INTERNAL,

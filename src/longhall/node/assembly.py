@@ -139,6 +139,8 @@ class Node:
         register_node_operations(self, scrubs)
         collect_metrics(self, scrubs, limits, audit)
         if self.cluster_node is not None:
+            if self.cluster_node.group_directory is not None:
+                self._scaler.capacity = self.cluster_node.group_directory
             self._http_doors.serve_cluster(self.cluster_node)
             scrubs.serve(self.cluster_node.peers)
         if colleagues is not None:

@@ -36,6 +36,7 @@ from longhall.cluster.placement.cluster_map import ClusterMap
 from longhall.cluster.placement.group_administration import GroupAdministration
 from longhall.cluster.placement.group_balancer import GroupBalancer
 from longhall.cluster.placement.group_client import GroupClient
+from longhall.cluster.placement.group_lags import serve_lags
 from longhall.cluster.placement.group_measures import sizes_of, traffic_of
 from longhall.cluster.placement.group_moves import serve_moves
 from longhall.cluster.placement.group_parts import GroupParts
@@ -580,6 +581,7 @@ class ClusterNode:
         broker.also(NoteDeletedQueue, lambda op, caller: topics.note_deleted(op.name))
         broker.also(NoteArchived, lambda op, caller: topics.note_archived(op.name, op.topic_id, op.rows))
         broker.also(MeasureTopics, lambda op, caller: sizes_of(self._node.hall, op.names))
+        serve_lags(self._node.hall, broker)
         serve_moves(self._node.hall, broker)
         serve_share_positions(self._node.hall, broker)
         parts = GroupParts(self._node.hall, self._node.queues.resizer)

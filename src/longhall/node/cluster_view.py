@@ -93,6 +93,7 @@ def view_of(cluster_node: ClusterNode, alive: Mapping[int, bool | None]) -> Clus
 
 def _wings(cluster_node: ClusterNode) -> list[WingView]:
     group_directory = cluster_node.group_directory
+    has_catalogue = cluster_node.session.node in cluster_node.session.replicas(CATALOGUE_SHARD)
     found: list[WingView] = []
     for wing in group_directory.records.values() if group_directory is not None else ():
         client = group_directory.client(wing.number) if group_directory is not None else None
@@ -108,7 +109,7 @@ def _wings(cluster_node: ClusterNode) -> list[WingView]:
             keepers=list(state.replicas),
             in_sync=list(state.in_sync),
             reserved=wing.reserved,
-            placed=len(group_directory.placed_in(wing.number)),
+            placed=len(group_directory.placed_in(wing.number)) if has_catalogue else None,
         )
         found.append(view)
     return sorted(found, key=lambda wing: wing.number)

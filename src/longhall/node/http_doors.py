@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, final
 
+from longhall.cluster.placement.group_lags import GroupLags
 from longhall.cluster.rpc.peers import Peers
 from longhall.console.metrics import Registry
 from longhall.front.sealing.data_keys import CallCatalogue
@@ -31,6 +32,7 @@ class HttpDoors:
 
     def __init__(self, node: Node, front: FrontParts, label: str, call_catalogue: CallCatalogue) -> None:
         settings = node.settings
+        self._hall = node.hall
         self._tls = node.tls
         self._readiness = Readiness(node.hall, front.budget)
         self.status = NodeStatus(node.hall, node.doors.kafka, front.budget, self._readiness)
@@ -59,6 +61,8 @@ class HttpDoors:
     def serve_cluster(self, node: ClusterNode) -> None:
         """Show the cluster, and answer the other nodes."""
         self._http.serve_cluster(node)
+        if node.group_directory is not None:
+            self.status.lags = GroupLags(self._hall, node.group_directory)
         self._readiness.serve(node.peers, node)
         self._management.managed.serve(node.peers)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longhall.broker.broker_administration import configure_broker
+from longhall.broker.producer_ids import reserve_producer_ids
 from longhall.doors.kafka.brokers import broker_names
 from longhall.names import CATALOGUE_SHARD
 from longhall.node import cluster_view
@@ -32,7 +33,7 @@ from longhall.service.administration import (
     TransferLeadership,
 )
 from longhall.service.broker_operations import ConfigureBroker, ListBrokerConfigurations
-from longhall.service.kafka_operations import AnswerKafkaRequest
+from longhall.service.kafka_operations import AnswerKafkaRequest, ReserveProducerIds
 from longhall.service.local import LocalBroker
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def register_node_operations(node: Node, scrubs: NodeScrubs) -> None:
     broker.also(ScrubNodes, lambda op, caller: scrubs.look(begin=op.begin))
     broker.also(RaiseFeatureLevel, lambda op, caller: upgrades.upgrade(op.level, dry_run=op.dry_run))
     broker.also(AnswerKafkaRequest, lambda op, caller: kafka.answer_forwarded(op.frame, caller))
+    broker.also(ReserveProducerIds, lambda op, caller: reserve_producer_ids(hall))
     broker.also(ConfigureBroker, lambda op, caller: _configure_broker(node, op))
     broker.also(ListBrokerConfigurations, lambda op, caller: hall.catalogue.brokers)
     broker.also(DescribeReplication, lambda op, caller: _describe_replication(node))

@@ -1,9 +1,10 @@
 """Automatic scaling: when a cluster needs more or fewer hosts, and the command that is run then.
 
-The rule counts parts: the partitions of all topics and queues that accept messages. A host is sized for
-`parts_per_host` of them. More queues, and queues that grow, have more parts.
+The rule counts parts, the partitions of all topics and queues that accept messages, and the load of all replication
+groups: bytes written, and 1 KiB for each message, of the last minutes. A host is sized for `parts_per_host` and, if it
+is set, for `load_per_host`; what needs more hosts decides. More queues, and queues that grow, have more parts.
 
-    more    there are too many parts for the live hosts, for 10 s
+    more    there are too many parts, or there is too much load, for the hosts, for 10 s
     fewer   one host less would be enough at three quarters of its size, for a minute; one host at a time
 
 The command gets a line of JSON on its standard input (`ScaleRequest`) and has a minute. One command runs at a time,
@@ -18,11 +19,13 @@ import contextlib
 import logging
 import os
 import shlex
-from typing import Final, final
+from typing import Final, Protocol, final
 
 import msgspec
 
 from longhall.broker.hall import Hall
+from longhall.cluster.placement.group_loads import HALL, GroupLoads
+from longhall.cluster.placement.group_measures import traffic_of
 from longhall.coordination.address import parse_address as parse_coordinator
 from longhall.names import CATALOGUE_SHARD
 from longhall.node.settings import Settings
@@ -31,6 +34,7 @@ LOOK_S: Final = 2.0
 MORE_AFTER_MS: Final = 10_000
 FEWER_AFTER_MS: Final = 60_000
 ROOMY: Final = 0.75  # The load per host, as a part of `parts_per_host`, that one host less may have at most.
+KNOWN_AFTER_MS: Final = 180_000  # A new leader has measured most of the load by then.
 APART_S: Final = 30.0
 PATIENCE_S: Final = 60.0
 
@@ -51,27 +55,58 @@ class ScaleRequest(msgspec.Struct, frozen=True, kw_only=True):
     coordinator: str  # Without a password. Empty for a lone node.
     coordinator_auth: str = ""  # Paths on the leader, empty for none: its credentials for ZooKeeper,
     cluster_secret: str = ""  # and the cluster's secret.
+    load_bytes_a_second: int = 0
+    load_per_host: int = 0  # 0: the load is not considered.
+
+
+class Capacity(Protocol):
+    """What shares the parts and the load, as the leader knows it."""
+
+    def hosts_sized(self) -> int:
+        """The number of live hosts that store a share."""
+
+    def load_bytes_a_second(self) -> float:
+        """The load of all of them together."""
+
+
+@final
+class LoneCapacity:
+    """The capacity of a node that is no part of a cluster."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self._loads = GroupLoads()
+
+    def hosts_sized(self) -> int:
+        return 1
+
+    def load_bytes_a_second(self) -> float:
+        self._loads.note(HALL, 0, traffic_of(self._hall), self._hall.world.clock.monotonic_ms() / 1000)
+        return self._loads.load(HALL)
 
 
 @final
 class Rule:
     """The rule of the table above, for one cluster. It has no clock: time is an argument."""
 
-    def __init__(self, parts_per_host: int, hosts_min: int, hosts_max: int) -> None:
-        self._per_host = parts_per_host
+    def __init__(self, parts_per_host: int, hosts_min: int, hosts_max: int, load_per_host: int = 0) -> None:
+        self._parts_per_host = parts_per_host
+        self._load_per_host = load_per_host
         self._least = hosts_min
         self._most = hosts_max
         self._more_since_ms = -1
         self._fewer_since_ms = -1
 
-    def wanted(self, now_ms: int, hosts: int, parts: int) -> int:
-        """The wanted number of hosts. It equals `hosts` until a need has lasted long enough."""
-        needed = self._needed(parts, float(self._per_host))
+    def wanted(self, now_ms: int, hosts: int, parts: int, load: float = 0.0, *, load_known: bool = True) -> int:
+        """The wanted number of hosts. It equals `hosts` until a need has lasted long enough. Fewer are not wanted while
+        the load is not known.
+        """
+        needed = self._needed(parts, load, 1.0)
         if needed <= hosts:
             self._more_since_ms = -1
         elif self._more_since_ms < 0:
             self._more_since_ms = now_ms
-        if max(self._needed(parts, self._per_host * ROOMY), 1) >= hosts:
+        if max(self._needed(parts, load, ROOMY), 1) >= hosts or (self._load_per_host and not load_known):
             self._fewer_since_ms = -1
         elif self._fewer_since_ms < 0:
             self._fewer_since_ms = now_ms
@@ -81,8 +116,11 @@ class Rule:
             return hosts - 1
         return hosts
 
-    def _needed(self, parts: int, per_host: float) -> int:
-        hosts = -int(-parts // per_host)
+    def _needed(self, parts: int, load: float, share: float) -> int:
+        """The hosts that are needed if each is filled to this share of its size."""
+        hosts = -int(-parts // (self._parts_per_host * share))
+        if self._load_per_host:
+            hosts = max(hosts, -int(-load // (self._load_per_host * share)))
         return min(max(hosts, self._least), self._most)
 
 
@@ -100,7 +138,9 @@ class Scaler:
         coordinator: str = "",
         coordinator_auth: str = "",
         cluster_secret: str = "",
+        load_per_host: int = 0,
     ) -> None:
+        self.capacity: Capacity = LoneCapacity(hall)
         self.http = ""
         self.data = data
         self.coordinator = coordinator
@@ -112,6 +152,7 @@ class Scaler:
         self._command = shlex.split(command)
         self._rule = rule
         self._per_host = parts_per_host
+        self._load_per_host = load_per_host
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -128,14 +169,18 @@ class Scaler:
 
     async def _run(self) -> None:
         clock = self._hall.world.clock
+        led_since_ms = clock.monotonic_ms()
         while True:
             await asyncio.sleep(LOOK_S)
+            now_ms = clock.monotonic_ms()
             leadership = self._hall.leadership
             if leadership is not None and not leadership.leads(CATALOGUE_SHARD):
+                led_since_ms = now_ms
                 continue
-            hosts = sum(not host.is_front for host in leadership.members()) if leadership is not None else 1
+            hosts, load = self.capacity.hosts_sized(), self.capacity.load_bytes_a_second()
             parts = sum(topic.open_count for topic in self._hall.catalogue.topics.values())
-            wanted = self._rule.wanted(clock.monotonic_ms(), hosts, parts)
+            load_known = now_ms - led_since_ms >= KNOWN_AFTER_MS
+            wanted = self._rule.wanted(now_ms, hosts, parts, load, load_known=load_known)
             if wanted != hosts:
                 wish = ScaleRequest(
                     want="more" if wanted > hosts else "fewer",
@@ -149,6 +194,8 @@ class Scaler:
                     coordinator=self.coordinator,
                     coordinator_auth=self.coordinator_auth,
                     cluster_secret=self.cluster_secret,
+                    load_bytes_a_second=int(load),
+                    load_per_host=self._load_per_host,
                 )
                 await self.ask(wish)
                 await asyncio.sleep(APART_S)
@@ -188,7 +235,7 @@ def scaler_of(hall: Hall, settings: Settings) -> Scaler:
     least = settings.hosts_min
     if settings.coordinator:  # With fewer hosts than this there would be fewer replicas.
         least = max(least, settings.replication_factor)
-    rule = Rule(settings.parts_per_host, least, max(least, settings.hosts_max))
+    rule = Rule(settings.parts_per_host, least, max(least, settings.hosts_max), settings.load_per_host)
     command = settings.scale_hook or ""
     coordinator = ""
     if settings.coordinator:
@@ -202,6 +249,7 @@ def scaler_of(hall: Hall, settings: Settings) -> Scaler:
         coordinator,
         _absolute(settings.coordinator_auth),
         _absolute(settings.cluster_secret),
+        settings.load_per_host,
     )
 
 

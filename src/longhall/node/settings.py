@@ -241,6 +241,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     parts_per_host: Annotated[
         int, Meta(ge=1, le=100_000, description="Partitions that a host is meant for; more of them want more hosts.")
     ] = 1000
+    load_per_host: Annotated[
+        int,
+        size(
+            "Bytes a second that a host is meant for, a message counting for 1 KiB; more of them want more hosts. "
+            "0: the load wants none.",
+            least=0,
+            most=100 * GIB,
+        ),
+    ] = 0
     hosts_min: Annotated[int, Meta(ge=1, le=1000, description="Fewer hosts than these are never wanted.")] = 1
     hosts_max: Annotated[int, Meta(ge=1, le=1000, description="More hosts than these are never wanted.")] = 9
 

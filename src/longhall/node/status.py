@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, final
 
+from longhall.broker.consumer_lag import Position, lag_of
 from longhall.broker.hall import Hall
-from longhall.broker.partition import Partition
 from longhall.broker.queues.upkeep.measurement import counts_of, depth_of
 from longhall.broker.traffic import Traffic as Counted
+from longhall.cluster.placement.group_lags import GroupLags
 from longhall.console.sources import (
     BrokerStatus,
     DoorStatus,
@@ -27,13 +28,12 @@ from longhall.doors.kafka.server import KafkaServer
 from longhall.doors.kafka.wire.apis import API
 from longhall.front.admission import Budget
 from longhall.meters import Histogram
+from longhall.names import CATALOGUE_SHARD
 from longhall.node.agent_check import line_of
 from longhall.node.readiness import DRAINING, Readiness
-from longhall.records.batch import parse_header
 from longhall.topics.transaction import State
 
 NO_REQUESTS: Final = Histogram()  # Of a kind that was never asked for.
-LAG_READ_BYTES = 1  # One batch is enough for the age of the first unread message.
 
 
 @final
@@ -42,6 +42,7 @@ class NodeStatus:
 
     def __init__(self, hall: Hall, server: KafkaServer, budget: Budget, readiness: Readiness) -> None:
         self.doors: list[Callable[[], DoorStatus]] = []  # The connections of each door, set by the assembly.
+        self.lags: GroupLags | None = None  # In a node of a cluster: of consumer groups in other replication groups.
         self._hall = hall
         self._server = server
         self._budget = budget
@@ -81,9 +82,15 @@ class NodeStatus:
             BrokerStatus(broker.node_id, f"{broker.host}:{broker.port}") for broker in brokers_of(self._server.door)
         ]
 
+    @property
+    def _has_copy(self) -> bool:
+        """True if this process has the state of its hall. A drained node has one that nobody keeps up to date."""
+        leadership = self._hall.leadership
+        return leadership is None or leadership.node in leadership.replicas(CATALOGUE_SHARD)
+
     def topics(self) -> Iterator[TopicStatus]:
         # Generated from a copy: the console lets the loop run between items, and topics change meanwhile.
-        for name, route in list(self._hall.routes.items()):
+        for name, route in list(self._hall.routes.items() if self._has_copy else ()):
             placements = Placements(self._server.door.hall, self._server.door.node_id)
             partitions = [
                 PartitionStatus(
@@ -103,37 +110,35 @@ class NodeStatus:
             yield TopicStatus(name, partitions, None if traffic is None else _traffic(traffic))
 
     def groups(self) -> Iterator[GroupStatus]:
-        for groups in self._hall.groups:
+        for groups in self._hall.groups if self._has_copy else ():
             for line in list(groups.list_groups()):
-                rows = groups.fetch_offsets(line.group_id, None, False)
-                offsets = [self._offset(row.topic, row.partition, row.offset) for row in rows]
-                yield GroupStatus(
-                    line.group_id,
-                    line.state,
-                    groups.count_members(line.group_id),
-                    [offset for offset in offsets if offset is not None],
-                )
+                offsets: list[GroupOffsetStatus] = []
+                elsewhere: list[Position] = []
+                for row in groups.fetch_offsets(line.group_id, None, False):
+                    position = (row.topic, row.partition, row.offset)
+                    lag = lag_of(self._hall, position)
+                    if lag is not None:
+                        offsets.append(GroupOffsetStatus(*position, lag.messages, lag.seconds))
+                    elif row.offset >= 0:
+                        elsewhere.append(position)
+                members = groups.count_members(line.group_id)
+                yield GroupStatus(line.group_id, line.state, members, offsets, elsewhere)
 
-    def _offset(self, topic: str, number: int, committed: int) -> GroupOffsetStatus | None:
-        partition = self._hall.partition(topic, number)
-        if partition is None or committed < 0 or partition.elsewhere:
-            return None
-        lag = max(partition.high_watermark - committed, 0)
-        seconds = self._lag_seconds(partition, committed) if lag else 0.0
-        return GroupOffsetStatus(topic, number, committed, lag, seconds)
-
-    def _lag_seconds(self, partition: Partition, committed: int) -> float | None:
-        """The age of the first message after `committed`; None if that would need a read from the disk."""
-        offset = max(committed, partition.log.start_offset)
-        read = partition.log.read(offset, LAG_READ_BYTES, partition.high_watermark)
-        if read.cold is not None or read.code is not None or not read.buffers:
-            return None
-        header = parse_header(bytes(read.buffers[0][:61]), 0)
-        newest_ms = header.base_timestamp_ms if header.base_offset == offset else header.max_timestamp_ms
-        return max(self._hall.time.now_ms() - newest_ms, 0) / 1000
+    async def offsets_elsewhere(self, groups: Sequence[GroupStatus]) -> list[list[GroupOffsetStatus]]:
+        if self.lags is None:
+            return [[] for _ in groups]
+        lags = await self.lags.measure({position for group in groups for position in group.elsewhere})
+        return [
+            [
+                GroupOffsetStatus(*position, lags[position].messages, lags[position].seconds)
+                for position in group.elsewhere
+                if position in lags
+            ]
+            for group in groups
+        ]
 
     def queues(self) -> Iterator[QueueStatus]:
-        for queue in list(self._hall.queues.values()):
+        for queue in list(self._hall.queues.values() if self._has_copy else ()):
             if not queue.is_closed:
                 depth = depth_of(self._hall, queue)
                 counts = counts_of(queue)

@@ -56,7 +56,7 @@ async def test_a_partition_has_the_replicas_of_its_group(tmp_path: Path) -> None
             request = reassignments.AlterPartitionReassignmentsRequest(topics=[topic])
             rows += (await ask(two.leader, request, 1)).responses[0].partitions
         assert [row.error_code for row in rows] == [0, INVALID_ASSIGNMENT, NO_REASSIGNMENT, UNKNOWN_TOPIC]
-        assert "replication group, [1, 2, 3]" in (rows[1].error_message or "")
+        assert "[1, 2, 3] (hall)" in (rows[1].error_message or "")
         listed = await ask(two.leader, reassignments.ListPartitionReassignmentsRequest(topics=None), 0)
         assert (listed.error_code, listed.topics) == (0, [])
 

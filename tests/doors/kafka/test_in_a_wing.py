@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from longhall.broker.topic_administration import create_topic
+from longhall.doors.kafka import not_leader
 from longhall.doors.kafka.operations import OPERATIONS
 from longhall.doors.kafka.wire.apis import API
 from longhall.doors.kafka.wire.messages import (
@@ -30,7 +31,7 @@ from tests.doors.hall_and_wings import FIRST, SECOND, broker_of, hall_and_wings
 from tests.doors.kafka.asking import ask, batch, fetch, produce
 from tests.doors.two_nodes import FOLLOWER, Told
 
-NOT_LEADER, OUT_OF_ORDER = 6, 45
+NOT_LEADER, COORDINATOR_NOT_AVAILABLE, OUT_OF_ORDER = 6, 15, 45
 PLACED = {"longhall.placement": "any-host"}
 BROKER = 4
 
@@ -167,6 +168,36 @@ async def test_without_a_way_to_the_main_hall(tmp_path: Path) -> None:
                 await ask(halls.first, API[key].request(), operation.version_max)
         assert [shard.sequence for shard in halls.first.hall.shards] == before
         assert await produce(halls.first, ("there", 0)) == [0]
+
+
+async def _take_ids(process: Any, count: int) -> list[int]:
+    request = transactions.InitProducerIdRequest(transactional_id=None)
+    answers = await asyncio.gather(*(ask(process, request, 4) for _ in range(count)))
+    assert [answer.error_code for answer in answers] == [0] * count
+    return [answer.producer_id for answer in answers]
+
+
+async def test_a_wing_gives_out_producer_ids_of_its_own_block_while_the_hall_is_away(tmp_path: Path) -> None:
+    async with hall_and_wings(tmp_path) as halls:
+        given = await _take_ids(halls.first, 3)
+        assert halls.way.asked == 1
+        halls.way.refusal = Code.NOT_READY
+        given += await _take_ids(halls.first, 20)
+        request = transactions.InitProducerIdRequest(transactional_id=None)
+        assert (await ask(halls.second, request, 4)).error_code == COORDINATOR_NOT_AVAILABLE
+        halls.way.refusal = None
+        for process in (halls.second, halls.main, halls.second, halls.first):
+            given += await _take_ids(process, 5)
+        assert len(set(given)) == len(given)
+
+
+async def test_below_its_feature_level_a_wing_asks_the_main_hall_for_each_producer_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(not_leader, "may_reserve_producer_ids", lambda hall: False)
+    async with hall_and_wings(tmp_path) as halls:
+        assert len(set(await _take_ids(halls.first, 3))) == 3
+        assert halls.way.asked == 3
 
 
 async def test_producers_are_numbered_by_the_main_hall_and_counted_here(tmp_path: Path) -> None:

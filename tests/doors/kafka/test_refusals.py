@@ -13,7 +13,7 @@ from longhall.doors.kafka.wire.apis import API
 from longhall.doors.kafka.wire.schema import decode, encode
 from tests.doors.kafka.wire.samples import sample
 
-REFUSING = (Follower.ASKS_OR_REFUSES, Follower.NOT_LEADER, Follower.NOT_COORDINATOR, Follower.EMPTY)
+REFUSING = (Follower.HAS_BLOCK, Follower.NOT_LEADER, Follower.NOT_COORDINATOR, Follower.EMPTY)
 ROWS = [line.split() for line in Path(__file__).with_name("refusals.txt").read_text().splitlines()[1:]]
 REFUSED = [row for row in OPERATIONS.values() if row.handler and row.follower_of(row.api.request()) in REFUSING]
 

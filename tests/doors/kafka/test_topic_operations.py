@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from longhall.broker.configuration_changes import ConfigurationAction, ConfigurationChange
+from longhall.broker.producer_ids import take_producer_id
 from longhall.doors.kafka import topic_operations
 from longhall.errors import Code, LonghallError
 from tests.doors.two_nodes import FOLLOWER, LEADER, two_nodes
@@ -108,7 +109,7 @@ async def test_a_follower_changes_nothing(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as two:
         for attempt in (
             topic_operations.create_topic(two.follower.hall, LEADER, "orders", {}),
-            topic_operations.take_producer_id(two.follower.hall),
+            take_producer_id(two.follower.hall),
             topic_operations.add_partitions(two.follower.hall, LEADER, "orders", 2),
         ):
             with pytest.raises(LonghallError) as caught:

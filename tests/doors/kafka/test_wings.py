@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from longhall.broker.hall import Hall
-from longhall.broker.topic_administration import create_topic, take_producer_id
+from longhall.broker.producer_ids import take_producer_id
+from longhall.broker.topic_administration import create_topic
 from longhall.doors.kafka.handlers import add_partitions_to_txn
 from longhall.doors.kafka.wire.apis import encode_request
 from longhall.doors.kafka.wire.messages import cluster, commits, offsets, transaction_admin, transactions

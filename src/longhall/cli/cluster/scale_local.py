@@ -51,10 +51,13 @@ def scale_local(
     place.mkdir(parents=True, exist_ok=True)
     hosts = [host for host in _known(place) if _lives(host)]
     if request.want == "more":
+        # A host gets a wing and its share by itself. A copy of the hall would make each commit there wait for one more.
+        is_spread = ask(request.http).host_wings > 0
         for _ in range(request.hosts_wanted - request.hosts):
             hosts.append(_start(place, request, assignments or []))
             _write(place, hosts)
-            add(node=int(str(hosts[-1]["number"])), wait=False, address=request.http)
+            if not is_spread:
+                add(node=int(str(hosts[-1]["number"])), wait=False, address=request.http)
     elif not hosts:
         raise CommandError("there is no host that this command has started")
     else:

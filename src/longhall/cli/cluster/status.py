@@ -54,11 +54,11 @@ def status(
 
 
 def _look(place: str) -> list[Row]:
-    view = _best(ask(place))
+    view = best_view(ask(place))
     return [_row(view, host) for host in view.hosts]
 
 
-def _best(view: ClusterView) -> ClusterView:
+def best_view(view: ClusterView) -> ClusterView:
     """The view of the leader if it answers, else the given one."""
     leader = next((host for host in view.hosts if host.leads and host.alive and host.node != view.node), None)
     if leader is not None:
@@ -72,7 +72,7 @@ def _best(view: ClusterView) -> ClusterView:
 def ask_leader(place: str) -> ClusterView | None:
     """The view of the leader, looked up at this node; None if no leader answers."""
     try:
-        view = _best(ask(place))
+        view = best_view(ask(place))
     except CommandError:
         return None
     return view if view.serving else None

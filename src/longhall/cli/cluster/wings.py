@@ -8,7 +8,7 @@ import typer
 
 from longhall.cli.cluster.change import ClusterChange, run_change
 from longhall.cli.cluster.hosts import WaitOption
-from longhall.cli.cluster.status import ask
+from longhall.cli.cluster.status import ask, best_view
 from longhall.cli.exits import CommandError, Exit
 from longhall.cli.option_groups import with_option_groups
 from longhall.cli.options import ApiOptions
@@ -29,9 +29,12 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the wing
 def list_wings(
     options: ApiOptions,
 ) -> None:
-    """Show the wings of a cluster: the leader of each, its replicas, and how much is placed there."""
+    """Show the wings of a cluster: the leader of each, its replicas, and how much is placed there.
 
-    view = ask(options.find_target().address)
+    Any node can be asked; the leader of the hall knows what is placed.
+    """
+
+    view = best_view(ask(options.find_target().address))
     rows = [_row(wing) for wing in view.wings]
     show_rows(rows, _COLUMNS, options.output, "there are no wings: the cluster has one host, or has just started")
 

@@ -16,7 +16,7 @@ from longhall.broker.feature_gates import SPREAD_LEVEL, WINGS_LEVEL
 from longhall.broker.hall import Hall
 from longhall.broker.leadership import NOBODY, Host
 from longhall.broker.pending import Pending, failed
-from longhall.broker.placement import WING_STEP, PartitionLocation, group_of
+from longhall.broker.placement import WING_STEP, GroupLocation, PartitionLocation, group_of
 from longhall.broker.transaction_appends import Appended, TransactionBatch
 from longhall.broker.transaction_markers import PartitionMarkers
 from longhall.broker.transaction_participant import SettleRequest
@@ -151,6 +151,13 @@ class GroupDirectory:
             msgspec.structs.replace(host, node=number * WING_STEP + host.node)
             for number, client in sorted(self._clients.items())
             for host in client.members()
+        ]
+
+    def groups(self) -> list[GroupLocation]:
+        return [
+            GroupLocation(wing.number, wing.name, [wing.number * WING_STEP + node for node in client.state.replicas])
+            for wing in sorted(self.records.values(), key=lambda wing: wing.number)
+            if wing.hosts and (client := self._clients.get(wing.number)) is not None
         ]
 
     def placed_in(self, number: int) -> list[str]:

@@ -259,6 +259,17 @@ class GroupReconciler(GroupDirectory):
         """The live hosts that may store the groups of others."""
         return self._usable()
 
+    def hosts_sized(self) -> int:
+        """The number of live hosts that share what is stored: those with wings, if things are spread."""
+        if self.may_spread:
+            return len(self._usable())
+        members = self._session.members()
+        return sum(not host.is_front and host.node not in self._session.drained for host in members)
+
+    def load_bytes_a_second(self) -> float:
+        """The load of all groups."""
+        return sum(self._loads.load(number) for number in (HALL, *self._clients))
+
     def led_groups(self) -> list[LedGroup]:
         """All groups that have a leader, with their loads; the main one too."""
         used = self._used()
@@ -293,6 +304,7 @@ class GroupReconciler(GroupDirectory):
                 continue
             if self.records or self.may_spread:
                 await self._tend()
+            await self._measure_sometimes()
 
     async def _tend(self) -> None:
         """Reconcile all wings. A failure in one wing does not prevent the work on the others."""
@@ -302,9 +314,7 @@ class GroupReconciler(GroupDirectory):
         if looks:
             self._looked_s = self._loop.time()
         await self._try(self._make_for_hosts(usable))
-        if self._loop.time() - self._measured_s >= MEASURE_S:
-            self._measured_s = self._loop.time()
-            await self._measure()
+        await self._measure_sometimes()
         leaders = leaders_for(self.records.values(), usable, self._gone(), self._used())
         for wing in list(self.records.values()):
             if wing.hosts:
@@ -341,9 +351,12 @@ class GroupReconciler(GroupDirectory):
         """True if this node leads, and hosts lack a wing that they should have."""
         return self.leads and self.host_wings_wanted() > sum(bool(home_of(wing)) for wing in self.records.values())
 
-    async def _measure(self) -> None:
-        """Note the traffic of all groups. One that does not answer keeps its last load."""
+    async def _measure_sometimes(self) -> None:
+        """Note the traffic of all groups, if it is time. One that does not answer keeps its last load."""
         now_s = self._loop.time()
+        if now_s - self._measured_s < MEASURE_S:
+            return
+        self._measured_s = now_s
         self._loads.note(HALL, self._session.epoch(CATALOGUE_SHARD), traffic_of(self._hall), now_s)
         led = [(number, client) for number, client in self._clients.items() if client.is_led]
         answers = await asyncio.gather(*(self._traffic(number) for number, _ in led))

@@ -6,6 +6,7 @@ import zlib
 
 import msgspec
 
+from longhall.broker.consumer_lag import ConsumerLag, Position
 from longhall.cluster.rpc.operation import Operation
 from longhall.queues.settings import QueueSettings
 
@@ -112,3 +113,9 @@ class GroupTraffic(msgspec.Struct, array_like=True):
 
 class MeasureTraffic(Operation[GroupTraffic]):
     """The traffic of this group."""
+
+
+class MeasureLags(Operation[list[ConsumerLag | None]]):
+    """The lag of consumer groups at these positions, in their order; None for a partition that is not stored here."""
+
+    positions: list[Position]

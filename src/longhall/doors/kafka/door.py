@@ -9,6 +9,8 @@ from typing import final
 from longhall.broker.fetch_filter import FetchFilters
 from longhall.broker.group_coordinator import GroupCoordinator
 from longhall.broker.hall import NODE_ID, Hall
+from longhall.broker.pending import Pending
+from longhall.broker.producer_ids import ProducerIdBlock, ProducerIds
 from longhall.broker.share.coordinator import ShareGroupCoordinator
 from longhall.broker.transaction_coordinator import TransactionCoordinator
 from longhall.cluster.placement.group_client import GroupClient
@@ -24,6 +26,7 @@ from longhall.front.guard import AccessGuard
 from longhall.front.refused_requests import RefusedRequests
 from longhall.front.usage import ProcessUsage
 from longhall.names import CATALOGUE_SHARD
+from longhall.service.kafka_operations import ReserveProducerIds
 from longhall.service.router import Router
 
 
@@ -54,6 +57,7 @@ class Door:
         self.hall = hall
         self.coordinator = coordinator
         self.transactor = transactor
+        self.producer_ids = ProducerIds(hall, self._reserve_producer_ids)
         self.data = data
         self.node_id = NODE_ID
         self.host = ""  # Set when the door is open.
@@ -96,6 +100,10 @@ class Door:
         if self.main is not None:
             return Code.NOT_LEADER
         return Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC
+
+    def _reserve_producer_ids(self) -> Pending[ProducerIdBlock]:
+        operation = ReserveProducerIds()
+        return self.service.dispatch(operation) if self.main is None else self.main.call(operation)
 
     def broker_settings(self) -> Mapping[str, str]:
         """The settings of this node, by Kafka's names where there is one."""

@@ -1,7 +1,8 @@
 """Requests that this process may not answer from its own state: it follows a leader, or has another replication group.
 
 The table of operations says what a follower does with each API. The process of another replication group answers what
-is about the records of its own log, and passes every other request to the main hall, whose answer goes to the client.
+is about the records of its own log, gives out producer ids of its own block, and passes every other request to the main
+hall, whose answer goes to the client.
 
 This module does not know how a request reaches the other process.
 """
@@ -13,6 +14,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from longhall.broker.feature_gates import may_reserve_producer_ids
 from longhall.cluster.placement.group_client import GroupClient
 from longhall.doors.kafka.authorization import carry_out
 from longhall.doors.kafka.connection import Call
@@ -28,11 +30,11 @@ from longhall.service.kafka_operations import AnswerKafkaRequest
 PATIENCE_S: Final = 1.0  # Without an answer of the leader in this time a follower describes topics itself.
 
 _ERROR_OF: Final = {
-    Follower.ASKS_OR_REFUSES: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Follower.HAS_BLOCK: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     Follower.NOT_LEADER: error_of(Code.NOT_LEADER),
     Follower.NOT_COORDINATOR: error_of(Code.NOT_COORDINATOR),
 }
-_ASKING: Final = (Follower.ASKS, Follower.ASKS_OR_ANSWERS, Follower.ASKS_OR_REFUSES)
+_ASKING: Final = (Follower.ASKS, Follower.ASKS_OR_ANSWERS, Follower.HAS_BLOCK)
 
 _log = logging.getLogger("longhall.kafka")
 
@@ -41,11 +43,14 @@ Outcome = Message | Coroutine[Any, Any, Message | bytes]
 
 def answer(door: Door, operation: Operation, call: Call, request: Message) -> Outcome:
     """The response or the frame of a response, now or as a coroutine, wherever the request is answered."""
-    if door.main is not None and not operation.is_for_group(request):
+    follower = operation.follower_of(request)
+    has_block = follower is Follower.HAS_BLOCK
+    if has_block and may_reserve_producer_ids(door.hall):
+        return _handle(door, operation, call, request)
+    if door.main is not None and (has_block or not operation.is_for_group(request)):
         return _ask_main(door.main, call)
     if not door.follows:
         return _handle(door, operation, call, request)
-    follower = operation.follower_of(request)
     if follower in _ASKING:
         return _ask_leader(door, operation, follower, call, request)
     return _answer_here(door, operation, call, request)

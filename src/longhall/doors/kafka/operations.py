@@ -89,7 +89,10 @@ class Follower(Enum):
     ANSWERS = "answers from its own state"
     ASKS = "asks the leader; without an answer it refuses the change"
     ASKS_OR_ANSWERS = "asks the leader, which has the newest state; without an answer it answers from its own"
-    ASKS_OR_REFUSES = "asks the leader; without an answer it refuses with COORDINATOR_NOT_AVAILABLE"
+    HAS_BLOCK = (
+        "answers from a block of ids that the leader has reserved for it; below the feature level of blocks it asks "
+        "the leader, and without an answer refuses with COORDINATOR_NOT_AVAILABLE"
+    )
     NOT_LEADER = "refuses with NOT_LEADER_OR_FOLLOWER: the client asks for metadata and goes to the leader"
     NOT_COORDINATOR = "refuses with NOT_COORDINATOR: the client looks for the coordinator and goes there"
     EMPTY = "answers with an empty list: clients that want the list ask every broker, and the leader has the rows"
@@ -135,7 +138,11 @@ def _alter_configs(request: AlterConfigsRequest | IncrementalAlterConfigsRequest
 
 
 def _init_producer_id(request: InitProducerIdRequest) -> Follower:
-    return Follower.ASKS_OR_REFUSES if request.transactional_id is None else Follower.NOT_COORDINATOR
+    return Follower.HAS_BLOCK if _without_transactions(request) else Follower.NOT_COORDINATOR
+
+
+def _without_transactions(request: InitProducerIdRequest) -> bool:
+    return request.transactional_id is None
 
 
 _API_OF_NAME: Final = {api.name: api for api in API.values()}
@@ -176,7 +183,7 @@ _ROWS: Final = (
     _row("CreateTopics", create_topics.handle, Follower.ASKS),
     _row("DeleteTopics", delete_topics.handle, Follower.ASKS),
     _row("DeleteRecords", delete_records.handle, Follower.NOT_LEADER, in_group=True),
-    _row("InitProducerId", init_producer_id.handle, _init_producer_id),
+    _row("InitProducerId", init_producer_id.handle, _init_producer_id, in_group=_without_transactions),
     _row("OffsetForLeaderEpoch", offset_for_leader_epoch.handle, Follower.NOT_LEADER, in_group=True),
     _row("AddPartitionsToTxn", add_partitions_to_txn.handle, Follower.NOT_COORDINATOR),
     _row("AddOffsetsToTxn", add_offsets_to_txn.handle, Follower.NOT_COORDINATOR),
@@ -195,8 +202,8 @@ _ROWS: Final = (
     _row("DeleteGroups", delete_groups.handle, Follower.NOT_COORDINATOR),
     _row("ElectLeaders", elect_leaders.handle, Follower.ANSWERS),
     _row("IncrementalAlterConfigs", alter_configs.handle_incremental, _alter_configs, in_group=_of_brokers),
-    _row("AlterPartitionReassignments", partition_reassignments.handle_alter, Follower.ANSWERS),
-    _row("ListPartitionReassignments", partition_reassignments.handle_list, Follower.ANSWERS),
+    _row("AlterPartitionReassignments", partition_reassignments.handle_alter, Follower.ASKS),
+    _row("ListPartitionReassignments", partition_reassignments.handle_list, Follower.ASKS_OR_ANSWERS),
     _row("OffsetDelete", offset_delete.handle, Follower.NOT_COORDINATOR),
     _row("DescribeClientQuotas", describe_client_quotas.handle, Follower.ANSWERS),
     _row("AlterClientQuotas", alter_client_quotas.handle, Follower.ANSWERS),

@@ -9,7 +9,6 @@
     change_configuration     IncrementalAlterConfigs                            nothing
     describe_configuration   DescribeConfigs of topics                          TopicConfiguration
     describe_topics          Metadata, DescribeTopicPartitions                  a TopicDescription or None for each
-    take_producer_id         InitProducerId without a transactional id          the number
 
 A change is committed when its function returns. A refusal is a `LonghallError`. Nothing here knows messages, versions
 or error numbers of Kafka's protocol, nor a connection: the handlers translate.
@@ -177,11 +176,6 @@ def describe_topic(hall: Hall, placements: Placements, name: str) -> TopicDescri
     if route is None:
         return None
     return TopicDescription(name, route[0].topic_id, [placements.of(partition) for partition in route])
-
-
-async def take_producer_id(hall: Hall) -> int:
-    """A producer id that no other producer has."""
-    return await topic_administration.take_producer_id(hall)
 
 
 def replicas_of_hall(hall: Hall, node_id: int) -> list[int]:
