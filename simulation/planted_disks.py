@@ -53,7 +53,7 @@ DISK_BUGS: Final[dict[str, Bug]] = {
     "give-up-what-the-disk-lost": Bug(
         "Messages that a disk has lost are refused although other replicas have them.",
         "lying-disks",
-        4,
+        10,
         _give_up_what_the_disk_lost,
     ),
     "leave-a-segment-out": Bug("A full sync lacks the last segment.", "lost-hosts", 4, _leave_a_segment_out),
