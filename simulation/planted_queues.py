@@ -251,9 +251,7 @@ QUEUE_BUGS: Final[dict[str, Bug]] = {
     "forget-deduplication": Bug(
         "The deduplication window does not survive a restart.", "lines", 10, _forget_deduplication
     ),
-    "forget-blocked-groups": Bug(
-        "A blocked group is not blocked after a restart.", "lines", 4, _forget_blocked_groups
-    ),
+    "forget-blocked-groups": Bug("A blocked group is not blocked after a restart.", "lines", 4, _forget_blocked_groups),
     "grow-without-marks": Bug("A group moves to a new part at once.", "resizes", 4, _grow_without_marks),
     "mark-nobody-who-chooses": Bug(
         "A Kafka producer learns of new partitions, and messages of its keys overtake.",
