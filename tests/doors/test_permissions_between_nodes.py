@@ -21,7 +21,7 @@ from longhall.service.access_operations import ChangeAccess
 from longhall.service.directory_operations import AddUser
 from longhall.service.kafka_operations import AnswerKafkaRequest
 from longhall.service.queue_operations import CreateQueue, DeliverOutbox, ListQueues, LocateQueue, SendMessages
-from tests.doors.two_nodes import two_nodes
+from tests.doors.two_nodes import FOLLOWER, LEADER, two_nodes
 
 ANN = Caller("ann", "127.0.0.1", "default", "user")
 ROOT = Caller("root", "127.0.0.1", "default", "administrator")
@@ -54,6 +54,10 @@ async def test_a_follower_refuses_before_it_asks_the_leader(tmp_path: Path) -> N
     async with two_nodes(tmp_path) as two:
         for name in ("mine", "other"):
             await two.leader.service.dispatch(CreateQueue(name, QueueSettings()))
+        two.told.leader = FOLLOWER
+        for name in ("mine", "other"):  # What a replica would have.
+            await two.follower.service.dispatch(CreateQueue(name, QueueSettings()))
+        two.told.leader = LEADER
         await _with_users(two.leader, two.follower, [_rule(AccessAction.WRITE, Kind.QUEUE, "mine")])
         two.hand.asked.clear()
         service = two.follower.service
@@ -65,6 +69,16 @@ async def test_a_follower_refuses_before_it_asks_the_leader(tmp_path: Path) -> N
         assert two.hand.asked[-1:] == ["SendMessages"]
         assert await service.call(ListQueues(), ANN) == ["mine"]
         assert await service.call(ListQueues(), ROOT) == ["mine", "other"]
+
+
+async def test_a_queue_whose_policy_a_follower_does_not_know_is_not_sent_to(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as two:
+        await two.leader.service.dispatch(CreateQueue("mine", QueueSettings()))
+        await _with_users(two.leader, two.follower, [_rule(AccessAction.ALL, Kind.QUEUE, "mine")])
+        two.hand.asked.clear()
+        sent = two.follower.service.call(SendMessages("mine", [Outgoing(body=b"1")]), ANN)
+        assert await _code(sent) is Code.NOT_READY, "its policy may deny"
+        assert two.hand.asked == ["DescribeQueue"]
 
 
 @pytest.mark.parametrize("operation", [LocateQueue("q"), DeliverOutbox("q", b"", None)])  # type: ignore[arg-type]

@@ -1,11 +1,11 @@
-"""Sessions of browsers: a signed cookie that says who has logged in, and when.
+"""Sessions of browsers: a signed cookie that says who has logged in, and when the user had last changed by then.
 
-    base64url(msgpack [version, tenant, user, kind, begun_ms, until_ms, id]) "." base64url(HMAC-SHA256 of that text)
+    base64url(msgpack [version, tenant, user, kind, changed_ms, until_ms, id]) "." base64url(HMAC-SHA256 of that text)
 
 A session is valid until its time ends, unless it was ended before: by a logout, which the directory notes, by a change
-of the user's credentials, by disabling or removing the user or its tenant, or by a change of its rights. The key of the
-signature follows from the secret that the processes of a node, and the nodes of a cluster, share; nothing else is
-stored.
+of the user's credentials, by disabling or removing the user or its tenant, or by a change of its rights. The time of
+the login does not count for that: it is of another clock than the changes. The key of the signature follows from the
+secret that the processes of a node, and the nodes of a cluster, share; nothing else is stored.
 
 A request that changes something counts only if the browser says that a page of this origin made it (`is_same_origin`):
 a page of another site can make a browser send the cookie, and cannot change what the browser says of it.
@@ -39,7 +39,7 @@ class _Session(msgspec.Struct, array_like=True, frozen=True):
     tenant: str
     user: str
     kind: str
-    begun_ms: int
+    changed_ms: int  # Of the user, as this process knew it at the login.
     until_ms: int
     id: bytes
 
@@ -66,13 +66,11 @@ class WebSessions:
     def begin(self, principal: Principal) -> str:
         """The value of the cookie of a client that has logged in."""
         now_ms = self._authenticator.now_ms()
-        # The clock of the node that has changed the user may be ahead of this one.
-        begun_ms = max(now_ms, self._changed_ms(principal.user))
         until_ms = now_ms + self.lifetime_ms
         if principal.until_ms:
             until_ms = min(until_ms, principal.until_ms)
         who = (principal.tenant, principal.user, principal.kind)
-        session = _Session(VERSION, *who, begun_ms, until_ms, self._randomness(ID_BYTES))
+        session = _Session(VERSION, *who, self._changed_ms(principal.user), until_ms, self._randomness(ID_BYTES))
         return self.signed(_encode(session))
 
     def principal_of(self, value: str) -> Principal | None:
@@ -81,7 +79,7 @@ class WebSessions:
         if session is None or self._authenticator.now_ms() >= session.until_ms or self._has_ended(session.id):
             return None
         principal = Principal(session.tenant, session.user, session.kind)
-        if self._changed_ms(session.user) > session.begun_ms:
+        if self._changed_ms(session.user) > session.changed_ms:
             return None
         is_current = not principal.is_anonymous and self._authenticator.is_current(principal)
         return principal if is_current else None

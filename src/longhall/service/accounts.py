@@ -183,7 +183,7 @@ class AccountService(DirectoryObserver):
         if not op.enabled:
             self._check_last(op.name, caller)
         # Sessions of browsers from before do not come back when the user is enabled again.
-        changed_ms = user.changed_ms if op.enabled else self._now_ms()
+        changed_ms = user.changed_ms if op.enabled else self._change_ms(user)
         changed = msgspec.structs.replace(user, enabled=op.enabled, changed_ms=changed_ms)
         await self._commit([entry_of(op.name, changed)])
 
@@ -243,8 +243,12 @@ class AccountService(DirectoryObserver):
         await self._put_scram(op.name, user, [*_ended(user.scram, replaced, 0, now_ms), *op.put])
 
     async def _put_scram(self, name: str, user: User, keys: list[ScramKey]) -> None:
-        changed = msgspec.structs.replace(user, scram=tuple(keys[-SCRAM_KEYS_MAX:]), changed_ms=self._now_ms())
+        changed = msgspec.structs.replace(user, scram=tuple(keys[-SCRAM_KEYS_MAX:]), changed_ms=self._change_ms(user))
         await self._commit([entry_of(name, changed)])
+
+    def _change_ms(self, user: User) -> int:
+        """The time of a change of this user, later than every earlier one."""
+        return max(self._now_ms(), user.changed_ms + 1, user.created_ms + 1)
 
     def _check_first(self, caller: Caller) -> None:
         """Refuse a first user that could not add others: nobody else can log in from then on."""
