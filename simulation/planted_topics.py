@@ -223,7 +223,7 @@ TOPIC_BUGS: Final[dict[str, Bug]] = {
     "replay-stale-frames": Bug(
         "Frames of a recycled file's earlier use are replayed.", "recycling", 10, _replay_stale_frames
     ),
-    "trust-references": Bug("A large batch is assumed to be in its segment.", "crashes", 40, _trust_references),
+    "trust-references": Bug("A large batch is assumed to be in its segment.", "large-batches", 10, _trust_references),
     "forget-producers": Bug("Producer states do not survive a restart.", "crashes", 4, _forget_producers),
     "forget-aborted-ranges": Bug("Aborted ranges do not survive a restart.", "crashes", 4, _forget_aborted_ranges),
     "take-duplicates": Bug("A batch that was sent again is stored again.", "crashes", 2, _take_duplicates),

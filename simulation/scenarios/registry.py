@@ -4,6 +4,8 @@ A scenario takes a simulation and runs it from an empty disk to the final checks
 
 storm      all clients and all faults
 crashes    transactions and idempotent writers; power cuts and kills in quick succession
+large-batches
+           batches that bypass the write-ahead log; power cuts on slow disks
 memberships
            members of a group with server-side assignment, which come, give up partitions, and die under power cuts
 cleaning   compaction and retention while the power fails
@@ -80,6 +82,15 @@ async def crashes(simulation: Simulation, starter: Starter) -> RunResult:
     return await run.end(FAULTS_S, 4.0)
 
 
+async def large_batches(simulation: Simulation, starter: Starter) -> RunResult:
+    run = SingleNodeRun(simulation, starter, ["power_cut_on_a_slow_disk", *CUTS])
+    await run.begin({"events": (4, run.small_segments())})
+    run.context.large_chance = 0.7
+    run.write(places_of("events", 4), plain=1, idempotent=2, transactional=0, pause_s=0.3)
+    run.read(places_of("events", 4))
+    return await run.end(FAULTS_S, 3.0)
+
+
 async def memberships(simulation: Simulation, starter: Starter) -> RunResult:
     run = SingleNodeRun(simulation, starter, [*CUTS, "kill", "kill_twice", "stop_cleanly"])
     await run.begin({"events": (6, run.small_segments())})
@@ -144,6 +155,7 @@ SMALL: Final = {"segment.bytes": "4096"}
 SCENARIOS: Final[dict[str, Scenario]] = {
     "storm": storm,
     "crashes": crashes,
+    "large-batches": large_batches,
     "memberships": memberships,
     "cleaning": cleaning,
     "full": full,
