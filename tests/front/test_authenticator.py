@@ -220,6 +220,18 @@ def test_a_user_who_has_logged_in_is_not_shut_out_for_others() -> None:
     assert failed.is_shut_out(HERE, "alice", 43), "for failures of its own"
 
 
+def test_one_client_that_retries_for_ever_does_not_shut_out_its_address() -> None:
+    failed = FailedLogins()
+    for number in range(FREE_FAILURES_OF_ADDRESS * 2):
+        failed.note_failure("x", HERE, "outdated", number)
+    assert failed.is_shut_out(HERE, "outdated", FREE_FAILURES_OF_ADDRESS * 2)
+    assert not failed.is_shut_out(HERE, "new", FREE_FAILURES_OF_ADDRESS * 2)
+    for number in range(FREE_FAILURES_OF_ADDRESS * 2):  # One client of this user has the right password.
+        failed.note_login("x", HERE, "half")
+        failed.note_failure("x", HERE, "half", number)
+    assert not failed.is_shut_out(HERE, "new", FREE_FAILURES_OF_ADDRESS * 2)
+
+
 def test_a_network_of_ipv6_counts_as_one_address() -> None:
     failed = FailedLogins()
     for number in range(FREE_FAILURES):

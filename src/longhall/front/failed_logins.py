@@ -3,9 +3,11 @@
 Failures are counted for each user at an address, and for the address as a whole with a higher bound, so that a client
 with a wrong password does not lock out its neighbours behind the same address. Beyond the bound logins are refused
 without a look at the password, for a time that doubles with each further failure. A login that was right before is
-recognised by its keyed hash (`front/authenticator.py`) and never shut out. A user that has logged in from an address is
-not shut out for the failures of other users there: a few clients with outdated passwords, which retry for ever, would
-shut out every neighbour.
+recognised by its keyed hash (`front/authenticator.py`) and never shut out.
+
+Clients with outdated passwords retry for ever and must not shut out their neighbours. So an address counts the failures
+of a user only within the user's own bound, and none of a user that has logged in from there. Such a user is not shut
+out for the failures of others either.
 
 An IPv6 client usually has a network of 64 bits to itself and can take a new address for each try, so the network counts
 in the place of the address. A name is remembered up to the length that users and access keys may have: a stranger must
@@ -57,11 +59,19 @@ class FailedLogins:
         """A login has failed."""
         self.failed[door] += 1
         source = _source(address)
-        for key in {(source, user[:NAME_CHARACTERS_MAX]), (source, "")}:
-            count, last_ms = self._failures.pop(key, (0, now_ms))
-            self._failures[key] = (1 if now_ms - last_ms > FORGET_MS else count + 1, now_ms)
+        login = source, user[:NAME_CHARACTERS_MAX]
+        is_free = not user or self._count(login, now_ms) <= FREE_FAILURES
+        if is_free and login not in self._proven:
+            self._count((source, ""), now_ms)
         while len(self._failures) > REMEMBERED_MAX:
             del self._failures[next(iter(self._failures))]
+
+    def _count(self, key: tuple[str, str], now_ms: int) -> int:
+        """Count a failure; returns their number."""
+        count, last_ms = self._failures.pop(key, (0, now_ms))
+        count = 1 if now_ms - last_ms > FORGET_MS else count + 1
+        self._failures[key] = count, now_ms
+        return count
 
     def note_shut_out(self, door: str) -> None:
         """A login was refused unseen."""
