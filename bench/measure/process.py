@@ -63,7 +63,11 @@ def machine_cpu_seconds() -> float:
 def memory(pid: int) -> Memory:
     resident = proportional = 0
     for each in tree(pid):
-        for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
+        try:
+            rows = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+        except (ProcessLookupError, FileNotFoundError):
+            continue  # It has just ended, as a process that cleans does when it is idle.
+        for line in rows:
             field, _, rest = line.partition(":")
             if field == "Rss":
                 resident += int(rest.split()[0]) * 1024
