@@ -5,6 +5,7 @@ A broker that syncs before it acknowledges cannot answer faster than this; every
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -55,12 +56,12 @@ def drop_cache(directory: Path) -> int:
 
 
 def fill_cache(directory: Path) -> int:
-    """Read every file below a directory into the page cache; returns the bytes read."""
+    """Read every file below a directory into the page cache; returns the bytes read. A broker may remove the files of
+    a deleted topic meanwhile.
+    """
     read = 0
-    for path in directory.rglob("*"):
-        if not path.is_file():
-            continue
-        with path.open("rb", buffering=0) as file:
+    for path in filter(Path.is_file, _found_below(directory)):
+        with contextlib.suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
             while block := file.read(_BLOCK_BYTES):
                 read += len(block)
     return read
