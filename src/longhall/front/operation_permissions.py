@@ -181,7 +181,7 @@ def _exchange(action: AccessAction) -> Guarded:
 
 def _user(name: Callable[[Any], str], action: AccessAction) -> Guarded:
     """An action on a user. The permission to alter a user includes that to log in as this user."""
-    note = "alter on the cluster for who has that" if action is AccessAction.ALTER else ""
+    note = "alter on the cluster too, for a user who has that" if action is AccessAction.ALTER else ""
     return _named(Kind.USER, name, action)._replace(note=note)
 
 

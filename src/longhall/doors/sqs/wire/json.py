@@ -23,9 +23,8 @@ NAMESPACE: Final = "com.amazonaws.sqs#"
 
 _DECODERS: Final = {name: msgspec.json.Decoder(action.request) for name, action in ACTIONS.items()}
 _NULL: Final = "got `null`"
-_HOLDERS: Final = frozenset(
-    {"Entries", "MessageAttributes", "MessageSystemAttributes"}
-)  # Their elements are structures.
+# Members whose elements are structures.
+_HOLDERS: Final = frozenset({"Entries", "MessageAttributes", "MessageSystemAttributes"})
 _ENTRY = re.compile(r"Entries\[([0-9]{1,6})\]")
 _MISSING = re.compile(r"Object missing required field `([^`]+)`(?: - at `\$\.?(.*)`)?")
 
